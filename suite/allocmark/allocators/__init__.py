@@ -1,0 +1,70 @@
+"""Every allocator the suite knows, by name; a file of the user's own can add more."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from allocmark.allocators.base import Allocator
+from allocmark.errors import AllocmarkError, UnknownNameError
+
+BASE = (
+    "cuda-malloc",
+    "cuda-malloc-async-0",
+    "cuda-malloc-async-max",
+    "torch-native",
+    "torch-nocache",
+    "torch-expandable",
+    "torch-async",
+)
+"""The base allocators: six ways to get memory, the driver's pool at both of its thresholds."""
+
+
+def registry(extra_file: Path | None = None) -> dict[str, Allocator]:
+    """Return all allocators by name, in a fixed order: base ones first, then by name.
+
+    `extra_file` is a Python file of the user's with an ``ALLOCATORS`` tuple of its own.
+    """
+    found: dict[str, Allocator] = {}
+    modules = [
+        importlib.import_module(f"{__name__}.{info.name}")
+        for info in pkgutil.iter_modules(__path__)
+        if info.name != "base"
+    ]
+    if extra_file is not None:
+        modules.append(_load(extra_file))
+    for module in modules:
+        for allocator in module.ALLOCATORS:
+            if allocator.name in found:
+                raise AllocmarkError(f"two allocators are named {allocator.name!r}: rename yours")
+            found[allocator.name] = allocator
+    order = [*BASE, *sorted(name for name in found if name not in BASE)]
+    return {name: found[name] for name in order}
+
+
+def select(names: Iterable[str], extra_file: Path | None = None) -> list[Allocator]:
+    """Return the allocators of those names. Raises `UnknownNameError`."""
+    known = registry(extra_file)
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("allocator", name, list(known))
+    return [known[name] for name in names]
+
+
+def _load(path: Path) -> object:
+    spec = importlib.util.spec_from_file_location("allocmark_user_allocators", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise AllocmarkError(f"{path} is not a Python file with allocators")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        module.ALLOCATORS  # noqa: B018 - its absence is the error looked for
+    except Exception as error:
+        raise AllocmarkError(
+            f"{path} cannot be used: {type(error).__name__}: {error}; "
+            "it must define ALLOCATORS, a tuple of Allocator instances"
+        ) from error
+    return module

@@ -1,0 +1,148 @@
+"""What an allocator is: a name, the environment its process needs, and a few methods.
+
+To add one, write one file that subclasses `Allocator` and lists its instances in a module-level
+``ALLOCATORS`` tuple; put it beside this one, or anywhere and name it with ``--allocator-file``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import ClassVar
+
+from allocmark.errors import NotMeasurableError
+
+
+class Capability(StrEnum):
+    """What an allocator can do; a probe asks before it tries, and the table shows what it lacks."""
+
+    CACHE = "keeps freed memory and reuses it"
+    TRIM = "gives cached memory back to the driver when told to"
+    STREAMS = "knows streams"
+    RECORD_STREAM = "defers a free until another stream has passed it"
+    PRIVATE_POOLS = "has private pools"
+    OP = "is reached by a framework operation"
+    RESTART = "starts clean again in one process"
+    EXACT = "repeats to the byte"
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The allocator's own counters, in bytes and counts; None where it keeps none.
+
+    `driver_allocs` counts requests for memory made to the driver, `driver_frees` returns to it.
+    `segments` are the pieces of driver memory held now. `inactive_split_bytes` are free bytes in
+    segments that also hold live blocks: what `empty_cache` cannot return.
+    """
+
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+    peak_allocated_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    inactive_split_bytes: int | None = None
+    segments: int | None = None
+    driver_allocs: int | None = None
+    driver_frees: int | None = None
+    retries: int | None = None
+    ooms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCalls:
+    """C entry points for the native timing loop, as addresses.
+
+    `shape` names their signatures: ``runtime`` is ``int alloc(void **out, size_t n)`` and
+    ``int free(void *p)``; ``runtime-async`` the same with a stream behind; ``aoti`` is
+    ``int alloc(uint64_t n, void **out)`` and ``int free(void *p)``.
+    """
+
+    shape: str
+    alloc: int
+    free: int
+
+
+class Allocator(ABC):
+    """One way to get device memory, used by one process.
+
+    Creating one touches nothing; `open` imports the framework and creates the context. Blocks are
+    integers: the device address. Stream 0 is the default stream, others are made as first named.
+    """
+
+    framework: ClassVar[str]
+    """``cuda`` (bare driver and runtime), ``torch``, ``tensorflow``, ``cupy``, ``rmm``, ``jax``."""
+
+    capabilities: frozenset[Capability] = frozenset()
+
+    def __init__(self, name: str, environment: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        self.environment: Mapping[str, str] = MappingProxyType(dict(environment or {}))
+
+    def prepare(self) -> None:
+        """Import what is slow to import, without touching the GPU (done ahead of time)."""
+
+    @abstractmethod
+    def open(self, device: int) -> None:
+        """Import the framework, create the context.
+
+        Raises `NotMeasurableError` with the reason where it is missing or cannot use the GPU.
+        """
+
+    @abstractmethod
+    def alloc(self, size_bytes: int, stream: int = 0) -> int:
+        """Return the address of a new block. Raises `DeviceOutOfMemoryError`."""
+
+    @abstractmethod
+    def free(self, block: int, stream: int = 0) -> None:
+        """Give a block back to the allocator (not necessarily to the driver)."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until the device has done all that was asked."""
+
+    def stats(self) -> Stats:
+        """Return the allocator's counters."""
+        return Stats()
+
+    def reset_peaks(self) -> None:
+        """Let peaks begin at the present values."""
+
+    def trim(self) -> None:
+        """Give cached memory back to the driver."""
+        raise self.lacks(Capability.TRIM)
+
+    def restart(self) -> None:
+        """Return to the state after `open`, all blocks having been freed."""
+        raise self.lacks(Capability.RESTART)
+
+    def largest_free_bytes(self) -> int | None:
+        """Return the largest cached block that could be handed out now, if the allocator tells."""
+        return None
+
+    def alloc_shared(self, size_bytes: int, stream: int = 0) -> int:
+        """Like `alloc`, for a block that `record_stream` will be called on."""
+        return self.alloc(size_bytes, stream)
+
+    def record_stream(self, block: int, stream: int) -> None:
+        """Tell the allocator that another stream uses the block."""
+        raise self.lacks(Capability.RECORD_STREAM)
+
+    def stream_handle(self, stream: int) -> int:
+        """Return the CUDA stream behind a stream number, 0 for the default stream."""
+        if stream == 0:
+            return 0
+        raise self.lacks(Capability.STREAMS)
+
+    def native(self) -> NativeCalls | None:
+        """Return C entry points for the timing loop, None where there are none."""
+        return None
+
+    def op(self, size_bytes: int) -> object:
+        """Allocate as a line of user code does; dropping the result frees it."""
+        raise self.lacks(Capability.OP)
+
+    def lacks(self, capability: Capability) -> NotMeasurableError:
+        """Return the error for a capability this allocator does not have."""
+        return NotMeasurableError(f"{self.name} does not do this: nothing here {capability.value}")

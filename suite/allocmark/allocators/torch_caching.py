@@ -1,0 +1,236 @@
+"""PyTorch's CUDA allocators: the native caching one, its settings, and its two alternatives.
+
+Blocks are asked for with ``raw_alloc``, the allocator's own entry below the operator dispatch.
+A block that another stream will use needs a tensor, since only a tensor can be recorded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from types import ModuleType
+from typing import Any
+
+from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats
+from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
+
+_CACHING = frozenset(
+    {
+        Capability.CACHE,
+        Capability.TRIM,
+        Capability.STREAMS,
+        Capability.RECORD_STREAM,
+        Capability.OP,
+        Capability.RESTART,
+        Capability.EXACT,
+    }
+)
+
+
+def import_torch() -> ModuleType:
+    """Import torch. Raises `NotMeasurableError` where it is missing or built without CUDA."""
+    try:
+        import torch
+    except ImportError as error:
+        raise NotMeasurableError(f"torch cannot be imported here ({error})") from error
+    if torch.version.cuda is None:
+        raise NotMeasurableError(
+            f"torch {torch.__version__} is a CPU-only build: install one with CUDA"
+        )
+    return torch
+
+
+class TorchCaching(Allocator):
+    """PyTorch's allocator under one ``PYTORCH_CUDA_ALLOC_CONF`` (empty: as it comes)."""
+
+    framework = "torch"
+    capabilities = _CACHING | {Capability.PRIVATE_POOLS}
+
+    def __init__(self, name: str, conf: str = "") -> None:
+        # Newer releases renamed the variable and still read the old one; 2.8 and older know
+        # only the old one.
+        super().__init__(name, {"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {})
+
+    def prepare(self) -> None:
+        import_torch()
+
+    def open(self, device: int) -> None:
+        torch = self._torch = import_torch()
+        if not torch.cuda.is_available():
+            raise NotMeasurableError("torch finds no usable GPU (torch.cuda.is_available() is no)")
+        torch.cuda.set_device(device)
+        torch.cuda.init()
+        torch.cuda.synchronize()
+        self._device = device
+        self._raw_alloc = torch._C._cuda_cudaCachingAllocator_raw_alloc
+        self._raw_delete = torch._C._cuda_cudaCachingAllocator_raw_delete
+        self._streams: list[Any] = [torch.cuda.default_stream(device)]
+        self._handles = [0]
+        self._tensors: dict[int, Any] = {}
+        self._raw: set[int] = set()
+
+    def alloc(self, size_bytes: int, stream: int = 0) -> int:
+        try:
+            block: int = self._raw_alloc(size_bytes, self.stream_handle(stream))
+        except self._torch.OutOfMemoryError as error:
+            raise DeviceOutOfMemoryError(str(error)) from None
+        self._raw.add(block)
+        return block
+
+    def alloc_shared(self, size_bytes: int, stream: int = 0) -> int:
+        self.stream_handle(stream)
+        try:
+            with self._torch.cuda.stream(self._streams[stream]):
+                tensor = self.op(size_bytes)
+        except self._torch.OutOfMemoryError as error:
+            raise DeviceOutOfMemoryError(str(error)) from None
+        block: int = tensor.data_ptr()
+        self._tensors[block] = tensor
+        return block
+
+    def free(self, block: int, stream: int = 0) -> None:
+        if self._tensors.pop(block, None) is None:
+            self._raw.remove(block)
+            self._raw_delete(block)
+
+    def record_stream(self, block: int, stream: int) -> None:
+        self.stream_handle(stream)
+        self._tensors[block].record_stream(self._streams[stream])
+
+    def stream_handle(self, stream: int) -> int:
+        while stream >= len(self._streams):
+            made = self._torch.cuda.Stream(self._device)
+            self._streams.append(made)
+            self._handles.append(made.cuda_stream)
+        return self._handles[stream]
+
+    def synchronize(self) -> None:
+        self._torch.cuda.synchronize(self._device)
+
+    def stats(self) -> Stats:
+        read = self._torch.cuda.memory_stats(self._device).get
+        return Stats(
+            allocated_bytes=read("allocated_bytes.all.current"),
+            reserved_bytes=read("reserved_bytes.all.current"),
+            peak_allocated_bytes=read("allocated_bytes.all.peak"),
+            peak_reserved_bytes=read("reserved_bytes.all.peak"),
+            inactive_split_bytes=read("inactive_split_bytes.all.current"),
+            segments=read("segment.all.current"),
+            driver_allocs=read("num_device_alloc"),
+            driver_frees=read("num_device_free"),
+            retries=read("num_alloc_retries"),
+            ooms=read("num_ooms"),
+        )
+
+    def reset_peaks(self) -> None:
+        self._torch.cuda.reset_peak_memory_stats(self._device)
+
+    def trim(self) -> None:
+        self._torch.cuda.empty_cache()
+
+    def restart(self) -> None:
+        self._tensors.clear()
+        for block in list(self._raw):
+            self.free(block)
+        self.synchronize()
+        self.trim()
+        self.reset_peaks()
+        self._torch.cuda.reset_accumulated_memory_stats(self._device)
+
+    def largest_free_bytes(self) -> int | None:
+        return max(
+            (
+                block["size"]
+                for segment in self._torch.cuda.memory_snapshot()
+                for block in segment["blocks"]
+                if block["state"] == "inactive"
+            ),
+            default=0,
+        )
+
+    def native(self) -> NativeCalls | None:
+        folder = self._torch.__path__[0]
+        try:
+            library = ctypes.CDLL(f"{folder}/lib/libtorch_cuda.so")
+            alloc = library.aoti_torch_cuda_caching_allocator_raw_alloc
+            free = library.aoti_torch_cuda_caching_allocator_raw_delete
+        except (OSError, AttributeError):  # Before torch 2.10 there is no C entry point.
+            return None
+        alloc_address = ctypes.cast(alloc, ctypes.c_void_p).value
+        free_address = ctypes.cast(free, ctypes.c_void_p).value
+        return NativeCalls("aoti", alloc_address or 0, free_address or 0)
+
+    def op(self, size_bytes: int) -> Any:
+        return self._torch.empty(size_bytes, dtype=self._torch.uint8, device="cuda")
+
+
+class TorchDriverPool(TorchCaching):
+    """``backend:cudaMallocAsync``: torch's front over the driver's stream-ordered pool."""
+
+    # What the pool holds depends on when the GPU finishes, and it tells no block map.
+    capabilities = _CACHING - {Capability.EXACT}
+
+    def largest_free_bytes(self) -> int | None:
+        return None
+
+
+class TorchNoCache(TorchCaching):
+    """``PYTORCH_NO_CUDA_MEMORY_CACHING``: each tensor is one cudaMalloc.
+
+    Only the tensor path honours the variable (``raw_alloc`` caches all the same), and such
+    tensors are missing from torch's counters.
+    """
+
+    capabilities = frozenset({Capability.OP, Capability.RESTART, Capability.EXACT})
+
+    def __init__(self, name: str) -> None:
+        Allocator.__init__(self, name, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
+
+    def open(self, device: int) -> None:
+        super().open(device)
+        self._calls = [0, 0]
+
+    def alloc(self, size_bytes: int, stream: int = 0) -> int:
+        block = self.alloc_shared(size_bytes, stream)
+        self._calls[0] += 1
+        return block
+
+    def free(self, block: int, stream: int = 0) -> None:
+        super().free(block, stream)
+        self._calls[1] += 1
+
+    def record_stream(self, block: int, stream: int) -> None:
+        raise self.lacks(Capability.RECORD_STREAM)
+
+    def trim(self) -> None:
+        raise self.lacks(Capability.TRIM)
+
+    def stats(self) -> Stats:
+        return Stats(
+            segments=len(self._tensors), driver_allocs=self._calls[0], driver_frees=self._calls[1]
+        )
+
+    def restart(self) -> None:
+        self._tensors.clear()
+        self.synchronize()
+        self._calls = [0, 0]
+
+    def native(self) -> NativeCalls | None:
+        return None
+
+    def largest_free_bytes(self) -> int | None:
+        return None
+
+
+ALLOCATORS = (
+    TorchCaching("torch-native"),
+    TorchNoCache("torch-nocache"),
+    TorchCaching("torch-expandable", "expandable_segments:True"),
+    TorchDriverPool("torch-async", "backend:cudaMallocAsync"),
+    TorchCaching("torch-split64", "max_split_size_mb:64"),
+    TorchCaching("torch-split256", "max_split_size_mb:256"),
+    TorchCaching("torch-roundup4", "roundup_power2_divisions:4"),
+    TorchCaching("torch-gc80", "garbage_collection_threshold:0.8"),
+    TorchCaching("torch-expandable-split64", "expandable_segments:True,max_split_size_mb:64"),
+    TorchCaching("torch-expandable-roundup4", "expandable_segments:True,roundup_power2_divisions:4"),
+    TorchCaching("torch-expandable-gc80", "expandable_segments:True,garbage_collection_threshold:0.8"),
+)

@@ -1,0 +1,41 @@
+"""The child process of a probe: ``python -m allocmark.probes.child``, started by the launcher.
+
+One JSON request on standard input, then a line ``go`` when it is this child's turn: in between
+it imports what is slow, so that one child's imports overlap another's measurement. Readings go
+to the file descriptor named on the command line; standard output and error stay the program's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from allocmark.errors import NotMeasurableError
+from allocmark.probes.experiments import experiment
+from allocmark.probes.recorder import Recorder
+from allocmark.probes.request import Request
+
+
+def main(pipe: int) -> int:
+    """Serve one request; returns the exit code."""
+    request = Request.from_json(json.loads(sys.stdin.readline()))
+    chosen = experiment(request.experiment)
+    with os.fdopen(pipe, "w") as stream:
+        recorder = Recorder(stream)
+        try:
+            chosen.prepare(request)
+            if sys.stdin.readline().strip() != "go":
+                return 0  # The parent has gone or has given up: nothing was asked for.
+            chosen.measure(request, recorder)
+        except NotMeasurableError as error:
+            recorder.failure("start", str(error))
+        recorder.done()
+        # Interpreter exit runs destructors of frameworks that may hang or crash; all is reported.
+        stream.flush()
+        sys.stdout.flush()
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(int(sys.argv[1])))

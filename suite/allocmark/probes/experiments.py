@@ -1,0 +1,18 @@
+"""The experiments by name."""
+
+from __future__ import annotations
+
+import importlib
+
+from allocmark.errors import UnknownNameError
+from allocmark.probes.experiment import Experiment
+
+NAMES = ("context", "latency", "fragmentation", "streams", "pressure")
+
+
+def experiment(name: str) -> Experiment:
+    """Return the experiment ``allocmark.probes.<name>``. Raises `UnknownNameError`."""
+    if name not in NAMES:
+        raise UnknownNameError("experiment", name, list(NAMES))
+    chosen: Experiment = importlib.import_module(f"allocmark.probes.{name}").EXPERIMENT
+    return chosen

@@ -1,0 +1,226 @@
+"""The parent of all probes: a fresh process each, its environment set before any import.
+
+A child may be killed, crash, hang or report rubbish: each becomes a `Failure` with a reason, what
+it had sent before is kept, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from allocmark.documents import Failure
+from allocmark.figures import Axis, Figure, Series
+from allocmark.probes.request import Outcome, Request
+
+# What a user may have exported for other programs must not leak into a measurement.
+_RESET = (
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_HIP_ALLOC_CONF",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_LAUNCH_BLOCKING",
+    "TF_FORCE_GPU_ALLOW_GROWTH",
+    "TF_GPU_ALLOCATOR",
+    "XLA_PYTHON_CLIENT_PREALLOCATE",
+    "XLA_PYTHON_CLIENT_ALLOCATOR",
+)
+_KEPT_STDERR = 2000
+
+
+def interpreter(framework: str) -> str:
+    """Return the Python that measures a framework: ``ALLOCMARK_PYTHON_<FRAMEWORK>`` or this one."""
+    return os.environ.get(f"ALLOCMARK_PYTHON_{framework.upper()}", sys.executable)
+
+
+def child_environment(request: Request) -> dict[str, str]:
+    """Return the whole environment of a child: ours, less stray settings, plus the request's."""
+    kept = {name: value for name, value in os.environ.items() if name not in _RESET}
+    return {**kept, **request.environment}
+
+
+class Child:
+    """One started process: prepares at once, measures when told to."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        read_end, write_end = os.pipe()
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()
+        try:
+            self._process = subprocess.Popen(
+                [
+                    interpreter(request.framework),
+                    "-m",
+                    "allocmark.probes.child",
+                    str(write_end),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                env=child_environment(request),
+                pass_fds=[write_end],
+                start_new_session=True,  # So that it and its own children can be killed as one.
+            )
+        except BaseException:
+            os.close(read_end)
+            raise
+        finally:
+            os.close(write_end)
+        self._pipe = read_end
+        self._tell(json.dumps(request.to_json()))
+
+    def run(self) -> Outcome:
+        """Let it measure; return what it reported and how it ended."""
+        begin = time.monotonic()
+        self._tell("go")
+        lines, timed_out = self._read(begin + self.request.limit_s)
+        if timed_out:
+            self.kill()
+        code = self._process.wait()
+        seconds = time.monotonic() - begin
+        outcome = _parse(self.request, seconds, lines)
+        if not outcome.finished:
+            reason = (
+                f"stopped after its time limit of {self.request.limit_s:.0f} s"
+                if timed_out
+                else _ending(code, self._error_text())
+            )
+            outcome.failures.append(Failure(outcome.stage, reason))
+        self.close()
+        return outcome.seal()
+
+    def kill(self) -> None:
+        """End the child and everything it started."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def close(self) -> None:
+        """Release what the child holds here; kills it if it still runs."""
+        if self._process.poll() is None:
+            self.kill()
+            self._process.wait()
+        if self._process.stdin:
+            try:
+                self._process.stdin.close()
+            except BrokenPipeError:
+                pass
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+        self._stderr.close()
+
+    def _tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # It has died already; `run` finds out why.
+
+    def _read(self, deadline: float) -> tuple[list[bytes], bool]:
+        """Read to the end of the pipe, or until the deadline."""
+        pieces: list[bytes] = []
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return b"".join(pieces).split(b"\n"), True
+            ready, _, _ = select.select([self._pipe], [], [], left)
+            if ready:
+                piece = os.read(self._pipe, 1 << 20)
+                if not piece:
+                    return b"".join(pieces).split(b"\n"), False
+                pieces.append(piece)
+
+    def _error_text(self) -> str:
+        self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, self._stderr.tell() - _KEPT_STDERR))
+        return self._stderr.read().decode(errors="replace")
+
+
+class _Parsed:
+    """An outcome while it is being read."""
+
+    def __init__(self, request: Request, seconds: float) -> None:
+        self.request, self.seconds = request, seconds
+        self.figures: list[Figure] = []
+        self.series: list[Series] = []
+        self.failures: list[Failure] = []
+        self.notes: dict[str, Axis] = {}
+        self.stage, self.finished = "start", False
+
+    def take(self, kind: str, data: Mapping[str, Any]) -> None:
+        match kind:
+            case "figure":
+                self.figures.append(Figure.from_json(data))
+            case "series":
+                self.series.append(Series.from_json(data))
+            case "failure":
+                self.failures.append(Failure(**data))
+            case "note":
+                self.notes[data["name"]] = data["value"]
+            case "stage":
+                self.stage = data["name"]
+            case "done":
+                self.finished = True
+
+    def seal(self) -> Outcome:
+        return Outcome(
+            self.request, self.seconds, self.figures, self.series, self.failures, self.notes
+        )
+
+
+def _parse(request: Request, seconds: float, lines: Sequence[bytes]) -> _Parsed:
+    parsed = _Parsed(request, seconds)
+    for line in lines:
+        try:
+            message = json.loads(line)
+            parsed.take(message["kind"], message["data"])
+        except (ValueError, TypeError, KeyError):
+            continue  # Half a line: the child died while it wrote.
+    return parsed
+
+
+def _ending(code: int, stderr: str) -> str:
+    """Say in one sentence how a child ended that should not have."""
+    last = next((line for line in reversed(stderr.splitlines()) if line.strip()), "")
+    if code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return f"the process was ended by {name}" + (f": {last}" if last else "")
+    return f"the process ended with exit code {code}" + (f": {last}" if last else "")
+
+
+def launch_all(requests: Sequence[Request], ahead: int = 1) -> Iterator[Outcome]:
+    """Run the requests one after another, `ahead` of them importing while one measures."""
+    waiting: deque[Child] = deque()
+    queue = deque(requests)
+    try:
+        while queue or waiting:
+            while queue and len(waiting) <= ahead:
+                waiting.append(Child(queue.popleft()))
+            child = waiting[0]
+            yield child.run()
+            waiting.popleft()
+    finally:
+        for child in waiting:
+            child.close()
+
+
+def launch(request: Request) -> Outcome:
+    """Run one request."""
+    (outcome,) = launch_all([request])
+    return outcome

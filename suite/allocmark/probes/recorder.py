@@ -1,0 +1,66 @@
+"""The child's side of the pipe: each reading is sent as it is made, so a crash loses none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from allocmark.errors import NotMeasurableError
+from allocmark.figures import Axis, Figure, Series
+
+
+class Recorder:
+    """Writes one JSON line for each reading to the pipe that the parent reads."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def figure(self, figure: Figure) -> None:
+        """Send one figure."""
+        self._send("figure", figure.to_json())
+
+    def missing(
+        self,
+        metric: str,
+        unit: str,
+        reason: str,
+        axes: Mapping[str, Axis] | None = None,
+    ) -> None:
+        """Send an empty cell with the reason why."""
+        self.figure(Figure(metric, unit, "exact", "none", axes or {}, reason=reason))
+
+    def series(self, name: str, axes: Mapping[str, Axis], **columns: Sequence[float]) -> None:
+        """Send one curve."""
+        self._send("series", Series(name, axes, columns).to_json())
+
+    def note(self, name: str, value: Axis) -> None:
+        """Send a named value that is no figure."""
+        self._send("note", {"name": name, "value": value})
+
+    def failure(self, stage: str, reason: str) -> None:
+        """Send that a stage could not be finished."""
+        self._send("failure", {"stage": stage, "reason": reason})
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Name what is being done, so that a crash can say where; go on after what can't be had.
+
+        Any exception inside becomes a failure of this stage alone, and the next stage runs.
+        """
+        self._send("stage", {"name": name})
+        try:
+            yield
+        except NotMeasurableError as error:
+            self.failure(name, str(error))
+        except Exception as error:
+            self.failure(name, f"{type(error).__name__}: {error}")
+
+    def done(self) -> None:
+        """Send that everything was reported: the parent takes a missing one for a crash."""
+        self._send("done", {})
+
+    def _send(self, kind: str, data: Mapping[str, object]) -> None:
+        self._stream.write(json.dumps({"kind": kind, **{"data": data}}, allow_nan=False) + "\n")
+        self._stream.flush()
