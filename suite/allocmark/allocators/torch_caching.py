@@ -169,6 +169,16 @@ class TorchDriverPool(TorchCaching):
     # What the pool holds depends on when the GPU finishes, and it tells no block map.
     capabilities = _CACHING - {Capability.EXACT}
 
+    def stats(self) -> Stats:
+        """Return the counters this backend keeps; it leaves the others at zero."""
+        kept = super().stats()
+        return Stats(
+            allocated_bytes=kept.allocated_bytes,
+            reserved_bytes=kept.reserved_bytes,
+            peak_allocated_bytes=kept.peak_allocated_bytes,
+            peak_reserved_bytes=kept.peak_reserved_bytes,
+        )
+
     def largest_free_bytes(self) -> int | None:
         return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import importlib.metadata
+import os
 from ctypes import byref, c_int, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,9 @@ class CudaRuntimeError(Exception):
         self.code = code
 
 
+_SONAMES = ("libcudart.so.13", "libcudart.so.12")
+
+
 def _candidates() -> list[str]:
     """Return the libcudart of the installed wheels, then whatever the loader finds."""
     found: list[str] = []
@@ -37,13 +41,19 @@ def _candidates() -> list[str]:
         except importlib.metadata.PackageNotFoundError:
             continue
         found += [str(f.locate()) for f in files if Path(f).name.startswith("libcudart.so.")]
-    names = ["libcudart.so.13", "libcudart.so.12", ctypes.util.find_library("cudart")]
+    names = [*_SONAMES, ctypes.util.find_library("cudart")]
     return found + [name for name in names if name]
 
 
 @cache
 def library() -> ctypes.CDLL:
     """Return libcudart. Raises `NotMeasurableError` where there is none."""
+    for name in _SONAMES:
+        # The one this process already uses, if any: a second copy would have its own state.
+        try:
+            return ctypes.CDLL(name, mode=os.RTLD_NOLOAD)
+        except OSError:
+            continue
     for name in _candidates():
         try:
             return ctypes.CDLL(name)
