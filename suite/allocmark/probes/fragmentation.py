@@ -1,0 +1,141 @@
+"""What fragmentation costs: every workload over every allocator, the whole vector of measures.
+
+One child for each allocator runs all workloads, seeded and recorded, from a clean state each.
+Document ``fragmentation``, subject = allocator, axes ``{workload}``:
+
+| metric | unit | kind | meaning |
+| --- | --- | --- | --- |
+| ``peak_requested_bytes`` | bytes | exact | most bytes the program holds at once: the live peak |
+| ``peak_allocated_bytes`` | bytes | exact* | the same after the allocator's rounding |
+| ``peak_reserved_bytes`` | bytes | exact* | most bytes held from the driver; where the allocator has no such counter, ``device_bytes`` (the meter says so) |
+| ``device_bytes`` | bytes | sampled | largest fall of the device's free memory, read along the run and at the live peak |
+| ``waste_ratio`` | ratio | exact* | 1 - peak_requested / peak_reserved |
+| ``largest_free_bytes`` | bytes | exact* | largest cached block that could be handed out at the live peak |
+| ``segments`` | segments | exact* | pieces of driver memory at the live peak |
+| ``driver_allocs``, ``driver_frees`` | calls | exact* | requests for memory to the driver, returns to it |
+| ``retries``, ``ooms`` | retries, failures | exact* | allocations tried again after giving the cache back; failed ones |
+| ``hit_share`` | ratio | exact* | share of allocations without a driver call: 1 - driver_allocs / allocations |
+| ``replay_seconds`` | seconds | time | host time in allocator calls of one run |
+
+exact*: ``sampled`` for allocators that do not repeat to the byte, and for workloads that record
+streams (what is free then depends on how far the GPU is). Full runs take three samples where they
+are cheap, and a cell declared exact whose samples differ is flagged ``does-not-repeat``.
+
+Series ``memory``, axes ``{workload}``: ``event``, ``requested``, ``allocated``, ``reserved`` in
+bytes at about 300 events; a column the allocator does not tell is left out. Note ``setting``: the
+allocator's setting as the framework tells it.
+"""  # noqa: E501 - a table's row is one line
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from allocmark.allocators import registry
+from allocmark.allocators.base import Allocator, Capability
+from allocmark.errors import NotMeasurableError
+from allocmark.figures import Figure
+from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.fragmentation_setting import setting_in_force
+from allocmark.probes.fragmentation_vector import (
+    METRICS,
+    figures,
+    missing,
+    repeats_exactly,
+    run_once,
+)
+from allocmark.probes.recorder import Recorder
+from allocmark.probes.replay import Script
+from allocmark.probes.replaying import (
+    allocator_of,
+    fill,
+    in_words,
+    is_base,
+    open_streams,
+    restart,
+)
+from allocmark.probes.request import Outcome, Request
+from allocmark.workloads import catalog
+
+_REPEATS = 3
+_REPEAT_SECONDS = 1.0
+"""Exact cells are repeated only while all runs of a workload together take no longer."""
+_LIMIT_S = 150.0
+
+
+class Fragmentation(Experiment):
+    """All workloads over one allocator in one process."""
+
+    name = "fragmentation"
+
+    def __init__(self) -> None:
+        self._known: dict[str, Allocator] = {}
+
+    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
+        self._known = {allocator.name: allocator for allocator in allocators}
+        return [a.name for a in allocators if profile.all_settings or is_base(a)]
+
+    def requests(self, subject: str, profile: Profile) -> list[Request]:
+        allocator = self._known.get(subject) or registry()[subject]
+        names = list(catalog.names())
+        # Without a way back to the clean state, each workload needs a process of its own.
+        together = Capability.RESTART in allocator.capabilities
+        repeats = _REPEATS if profile.all_settings else 1
+        return [
+            Request(
+                self.name,
+                subject,
+                _LIMIT_S,
+                {"workloads": chosen, "repeats": repeats},
+                allocator.environment,
+                allocator.framework,
+            )
+            for chosen in ([names] if together else [[name] for name in names])
+        ]
+
+    def prepare(self, request: Request) -> None:
+        allocator_of(request).prepare()
+
+    def measure(self, request: Request, recorder: Recorder) -> None:
+        allocator = allocator_of(request)
+        allocator.open(request.device)
+        recorder.note("setting", setting_in_force(allocator))
+        for workload in request.parameters["workloads"]:
+            with recorder.stage(workload):
+                _measure_workload(workload, allocator, request.parameters["repeats"], recorder)
+
+    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+        return fill(outcomes, [({"workload": w}, METRICS) for w in _workloads(outcomes)])
+
+
+def _measure_workload(
+    workload: str, allocator: Allocator, repeats: int, recorder: Recorder
+) -> None:
+    script = Script.of(catalog.load(workload))
+    try:
+        reason = script.cannot_run(allocator)
+        if reason is not None:
+            raise NotMeasurableError(reason)
+        open_streams(script, allocator)
+        runs = []
+        begin = time.monotonic()
+        exact = repeats_exactly(script, allocator)
+        while len(runs) < repeats:
+            if exact and runs and time.monotonic() - begin > _REPEAT_SECONDS / 2:
+                break
+            restart(allocator)
+            runs.append(run_once(script, allocator))
+    except Exception as error:
+        for figure in missing(workload, in_words(error)):
+            recorder.figure(figure)
+        raise
+    for figure in figures(runs, script, allocator, workload):
+        recorder.figure(figure)
+    recorder.series("memory", {"workload": workload}, **runs[0].curve)
+
+
+def _workloads(outcomes: Sequence[Outcome]) -> list[str]:
+    return [name for outcome in outcomes for name in outcome.request.parameters["workloads"]]
+
+
+EXPERIMENT = Fragmentation()
