@@ -7,7 +7,7 @@ import importlib
 from allocmark.errors import UnknownNameError
 from allocmark.probes.experiment import Experiment
 
-NAMES = ("context", "latency", "fragmentation", "streams", "pressure")
+NAMES = ("context", "latency", "fragmentation", "capacity", "streams", "pressure")
 
 
 def experiment(name: str) -> Experiment:

@@ -39,6 +39,7 @@ from allocmark.probes.experiment import Experiment, Profile
 from allocmark.probes.fragmentation_setting import setting_in_force
 from allocmark.probes.fragmentation_vector import (
     METRICS,
+    Vector,
     figures,
     missing,
     repeats_exactly,
@@ -117,7 +118,7 @@ def _measure_workload(
         if reason is not None:
             raise NotMeasurableError(reason)
         open_streams(script, allocator)
-        runs = []
+        runs: list[Vector] = []
         begin = time.monotonic()
         exact = repeats_exactly(script, allocator)
         while len(runs) < repeats:

@@ -173,7 +173,8 @@ def missing(workload: str, reason: str) -> list[Figure]:
     """Return the cells of a workload that could not be run."""
     axes = {"workload": workload}
     return [
-        Figure(name, unit, "exact", "none", axes, reason=reason) for name, unit in METRICS.items()
+        Figure(metric, unit, "exact", "none", axes, reason=reason)
+        for metric, unit in METRICS.items()
     ]
 
 

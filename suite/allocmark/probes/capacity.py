@@ -1,0 +1,225 @@
+"""The smallest capacity in which a workload completes: what a person with an OOM wants to know.
+
+*Capacity* has one definition: bytes left to the process after its context. A ballast (see
+`allocmark.probes.ballast`) makes it, cudaMemGetInfo in the measuring process confirms it, and a
+bisection between the live peak and what is held without a limit finds the smallest one, at most
+8 halvings, confirmed by a run one step above and one below. The allocator starts clean before
+each run; its own way out of a full device (give the cache back, try again) is part of the answer.
+Document ``capacity``, subject = allocator, axes ``{workload}``:
+
+| metric | unit | kind | meaning |
+| --- | --- | --- | --- |
+| ``smallest_capacity_bytes`` | bytes | sampled | the smallest capacity that completes |
+| ``capacity_ratio`` | ratio | sampled | the same over the live peak: 1 is the least any allocator needs |
+| ``resolution_bytes`` | bytes | sampled | step of the search: 0.5 % of the live peak, at least 2 MiB, coarser where 8 halvings or the time do not reach so far |
+| ``unlimited_device_bytes`` | bytes | sampled | what is held without a limit: where the search began |
+| ``search_runs`` | runs | sampled | runs of the workload that the search took |
+
+Flags of ``smallest_capacity_bytes``: ``not-monotonic`` (a step above fails or a step below
+completes), ``above-unlimited-peak``. Series ``search``, axes ``{workload}``: ``capacity`` in
+bytes, ``completed`` (0 or 1), ``events`` done, one point a run in the order made.
+"""  # noqa: E501 - a table's row is one line
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from allocmark.allocators import registry
+from allocmark.allocators.base import Allocator, Capability
+from allocmark.errors import NotMeasurableError
+from allocmark.figures import Figure
+from allocmark.probes.ballast import Ballast
+from allocmark.probes.capacity_search import (
+    CONFIRMING_RUNS,
+    STEPS,
+    Found,
+    smallest_capacity,
+)
+from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.fragmentation_setting import setting_in_force
+from allocmark.probes.fragmentation_vector import run_once
+from allocmark.probes.recorder import Recorder
+from allocmark.probes.replay import Replay, Script, replay
+from allocmark.probes.replaying import allocator_of, fill, in_words, is_base, open_streams
+from allocmark.probes.request import Outcome, Request
+from allocmark.workloads import catalog
+
+METRICS: Mapping[str, str] = {
+    "smallest_capacity_bytes": "bytes",
+    "capacity_ratio": "ratio",
+    "resolution_bytes": "bytes",
+    "unlimited_device_bytes": "bytes",
+    "search_runs": "runs",
+}
+METER = "ballast, cudaMemGetInfo"
+_SEARCH_S = 40.0
+"""What the searches of one allocator may take: where each miss goes to the driver it is short."""
+_LIMIT_S = 90.0
+_FEWEST_STEPS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One workload, having run without a limit."""
+
+    workload: str
+    script: Script
+    unlimited_bytes: int
+    run_seconds: float
+
+
+class Capacity(Experiment):
+    """All searches of one allocator in one process, with one ballast."""
+
+    name = "capacity"
+
+    def __init__(self) -> None:
+        self._known: dict[str, Allocator] = {}
+
+    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
+        if not profile.capacity_search:
+            return []
+        self._known = {allocator.name: allocator for allocator in allocators}
+        return [a.name for a in allocators if is_base(a) and Capability.RESTART in a.capabilities]
+
+    def requests(self, subject: str, profile: Profile) -> list[Request]:
+        allocator = self._known.get(subject) or registry()[subject]
+        return [
+            Request(
+                self.name,
+                subject,
+                _LIMIT_S,
+                {"workloads": list(catalog.names()), "search_seconds": _SEARCH_S},
+                allocator.environment,
+                allocator.framework,
+            )
+        ]
+
+    def prepare(self, request: Request) -> None:
+        allocator_of(request).prepare()
+
+    def measure(self, request: Request, recorder: Recorder) -> None:
+        allocator = allocator_of(request)
+        allocator.open(request.device)
+        recorder.note("setting", setting_in_force(allocator))
+        deadline = time.monotonic() + request.parameters["search_seconds"]
+        tasks = []
+        for workload in request.parameters["workloads"]:
+            with recorder.stage(f"{workload} without a limit"), _cells(workload, recorder):
+                tasks.append(_unlimited(workload, allocator))
+        with Ballast(request.device) as ballast:
+            for place, task in enumerate(tasks):
+                with recorder.stage(task.workload), _cells(task.workload, recorder):
+                    share = (deadline - time.monotonic()) / (len(tasks) - place)
+                    _Search(task, allocator, ballast).report(share, recorder)
+
+    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+        workloads = [w for outcome in outcomes for w in outcome.request.parameters["workloads"]]
+        return fill(outcomes, [({"workload": workload}, METRICS) for workload in workloads])
+
+
+class _cells:
+    """Gives all cells of a workload the reason of whatever is raised inside."""
+
+    def __init__(self, workload: str, recorder: Recorder) -> None:
+        self._workload, self._recorder = workload, recorder
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            for metric, unit in METRICS.items():
+                axes = {"workload": self._workload}
+                self._recorder.missing(metric, unit, in_words(error), axes)
+
+
+def _unlimited(workload: str, allocator: Allocator) -> _Task:
+    """Run a workload without a limit, to know where to search and what a run costs."""
+    script = Script.of(catalog.load(workload))
+    reason = script.cannot_run(allocator)
+    if reason is not None:
+        raise NotMeasurableError(reason)
+    open_streams(script, allocator)
+    allocator.restart()
+    seen = run_once(script, allocator).values
+    upper = max(seen["device_bytes"], seen["peak_reserved_bytes"])
+    return _Task(workload, script, int(upper), seen["replay_seconds"])
+
+
+def steps_within(seconds: float, run_seconds: float) -> int:
+    """Return how many halvings that time allows, at most `STEPS`.
+
+    Raises `NotMeasurableError` where it allows too few to say anything.
+    """
+    runs = int(seconds / max(run_seconds, 1e-3))
+    if runs < _FEWEST_STEPS + CONFIRMING_RUNS:
+        raise NotMeasurableError(
+            f"left out: a run takes {run_seconds:.1f} s, and {max(0.0, seconds):.1f} s were left"
+        )
+    return min(STEPS, runs - CONFIRMING_RUNS)
+
+
+class _Search:
+    """The search for one workload."""
+
+    def __init__(self, task: _Task, allocator: Allocator, ballast: Ballast) -> None:
+        self._task, self._allocator, self._ballast = task, allocator, ballast
+        self._runs: list[Replay] = []
+        self._free: list[int] = []
+
+    def completes(self, capacity_bytes: int) -> bool:
+        """Run the workload with that much left to it."""
+        self._allocator.restart()
+        # A pool that does not let go of its last bytes has them at its disposal.
+        kept = self._allocator.stats().reserved_bytes or 0
+        self._free.append(self._ballast.leave(capacity_bytes - kept) + kept)
+        self._runs.append(replay(self._task.script, self._allocator))
+        return self._runs[-1].completed
+
+    def report(self, seconds: float, recorder: Recorder) -> None:
+        """Search within about that time, and send what was found."""
+        task = self._task
+        live_peak = task.script.peak_requested_bytes
+        steps = steps_within(seconds, task.run_seconds)
+        found = smallest_capacity(self.completes, live_peak, task.unlimited_bytes, steps)
+        self._series(recorder)
+        axes = {"workload": task.workload}
+        measured: dict[str, float] = {
+            "resolution_bytes": found.resolution_bytes,
+            "unlimited_device_bytes": task.unlimited_bytes,
+            "search_runs": len(found.tried),
+        }
+        if found.capacity_bytes is None:
+            reason = _nothing_completed(found, self._runs[-1])
+            for metric in ("smallest_capacity_bytes", "capacity_ratio"):
+                recorder.missing(metric, METRICS[metric], reason, axes)
+        else:
+            measured["smallest_capacity_bytes"] = found.capacity_bytes
+            measured["capacity_ratio"] = found.capacity_bytes / live_peak
+        for metric, value in measured.items():
+            flags = found.flags if metric == "smallest_capacity_bytes" else ()
+            recorder.figure(
+                Figure(metric, METRICS[metric], "sampled", METER, axes, value, [value], flags=flags)
+            )
+
+    def _series(self, recorder: Recorder) -> None:
+        recorder.series(
+            "search",
+            {"workload": self._task.workload},
+            capacity=self._free,
+            completed=[int(run.completed) for run in self._runs],
+            events=[run.events_done for run in self._runs],
+        )
+
+
+def _nothing_completed(found: Found, last: Replay) -> str:
+    return (
+        f"did not complete even with {found.tried[-1][0]} bytes, more than it holds without a "
+        f"limit: {last.error}"
+    )
+
+
+EXPERIMENT = Capacity()

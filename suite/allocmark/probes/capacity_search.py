@@ -1,0 +1,81 @@
+"""Bisection for the smallest capacity, on a grid, with its answer confirmed on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from allocmark.probes.ballast import STEP_BYTES
+
+STEPS = 8
+"""Most halvings of one search."""
+CONFIRMING_RUNS = 2
+NOT_MONOTONIC = "not-monotonic"
+"""A smaller capacity completes, or a larger one does not: the answer is one of several."""
+ABOVE_UNLIMITED = "above-unlimited-peak"
+"""It takes more under a limit than it was seen to hold without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer: `capacity_bytes` on a grid of `resolution_bytes`, None where nothing completed.
+
+    `tried` are all runs in order: capacity, and whether it completed.
+    """
+
+    capacity_bytes: int | None
+    resolution_bytes: int
+    tried: tuple[tuple[int, bool], ...]
+    flags: tuple[str, ...] = ()
+
+
+def finest_resolution(live_peak_bytes: int) -> int:
+    """Return the resolution aimed at: 0.5 % of the live peak in whole steps, at least one."""
+    return max(1, live_peak_bytes // 200 // STEP_BYTES) * STEP_BYTES
+
+
+def smallest_capacity(
+    completes: Callable[[int], bool], lower_bytes: int, upper_bytes: int, steps: int = STEPS
+) -> Found:
+    """Return the smallest capacity at which `completes` is true.
+
+    `lower_bytes` is the live peak, below which nothing completes; `upper_bytes` what was held
+    without a limit. The grid is as fine as `steps` halvings allow, but not finer than
+    `finest_resolution`. At most ``steps + 2`` runs are made: the search, and one each a step above
+    and below its answer (none below the live peak, which is known to fail).
+    """
+    base = lower_bytes // STEP_BYTES * STEP_BYTES
+    span = max(0, upper_bytes - base)
+    cells = 2**steps - 1
+    resolution = max(finest_resolution(lower_bytes), -(-span // cells // STEP_BYTES) * STEP_BYTES)
+    top = -(-span // resolution)
+    tried: list[tuple[int, bool]] = []
+
+    def run(k: int) -> bool:
+        capacity = base + k * resolution
+        tried.append((capacity, completes(capacity)))
+        return tried[-1][1]
+
+    fails, serves = -1, top
+    while serves - fails > 1:
+        middle = (fails + serves) // 2
+        if run(middle):
+            serves = middle
+        else:
+            fails = middle
+    answer, flags = _confirm(run, serves, top)
+    capacity = None if answer is None else base + answer * resolution
+    return Found(capacity, resolution, tuple(tried), flags)
+
+
+def _confirm(
+    run: Callable[[int], bool], answer: int, top: int
+) -> tuple[int | None, tuple[str, ...]]:
+    """Run one step above and below; the top of the grid itself has never been run."""
+    if answer == top and not run(top):
+        return (top + 1, (ABOVE_UNLIMITED,)) if run(top + 1) else (None, ())
+    above = run(answer + 1)
+    # At the top, the step below is the search's last run.
+    if 0 < answer < top and run(answer - 1):
+        return answer - 1, (NOT_MONOTONIC,)
+    return answer, () if above else (NOT_MONOTONIC,)
