@@ -1,0 +1,101 @@
+"""The block under every table: what was measured on, how, how often, and how to do it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL
+from allocmark.store import FLAG_SEPARATOR, Source, Store
+
+_MOST_COMMANDS = 3
+
+
+def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
+    """Return name and text of each condition that held for these rows.
+
+    What differs between the documents is told apart by subject; nothing is averaged away.
+    """
+    sources = [store.sources[index] for index in sorted(set(rows["document"].tolist()))]
+    block = _merged(sources, [_flat(source.document.stack) for source in sources])
+    block += _merged(sources, [_flat(source.document.conditions) for source in sources])
+    block += _merged(sources, [_run(source) for source in sources])
+    meters = sorted(set(rows.loc[rows["value"].notna(), "meter"].astype(str)))
+    block.append(("meter", ", ".join(meters) or "none"))
+    block += [("samples", _samples(rows)), ("spread", _spread(rows))]
+    block.append(("measured again by", _commands(sources)))
+    return tuple((name, text) for name, text in block if text)
+
+
+def _run(source: Source) -> dict[str, str]:
+    document = source.document
+    return {
+        "profile": document.profile,
+        "date": document.started[:10],
+        "suite": document.suite,
+    }
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return nested plain data as one level of readable names and texts."""
+    flat: dict[str, str] = {}
+    for name, value in data.items():
+        title = f"{prefix}{name}".replace("_", " ")
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{title} ")
+        elif isinstance(value, list | tuple):
+            flat[title] = ", ".join(str(item) for item in value)
+        elif isinstance(value, bool):
+            flat[title] = "yes" if value else "no"
+        elif value is not None:
+            flat[title] = str(value)
+    return flat
+
+
+def _merged(
+    sources: Sequence[Source], blocks: Sequence[Mapping[str, str]]
+) -> list[tuple[str, str]]:
+    """Return each name once, with every text it has and whose it is where they differ."""
+    merged: list[tuple[str, str]] = []
+    for name in dict.fromkeys(name for block in blocks for name in block):
+        owners: dict[str, list[str]] = {}
+        for source, block in zip(sources, blocks, strict=True):
+            if name in block:
+                owners.setdefault(block[name], []).append(source.document.subject)
+        texts = [
+            text if len(owners) == 1 else f"{text} ({', '.join(dict.fromkeys(subjects))})"
+            for text, subjects in owners.items()
+        ]
+        merged.append((name, "; ".join(texts)))
+    return merged
+
+
+def _samples(rows: pd.DataFrame) -> str:
+    counts = rows.loc[rows["n"] > 0, "n"]
+    if counts.empty:
+        return "one reading each"
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,} each" if low == high else f"{low:,} to {high:,} each"
+
+
+def _spread(rows: pd.DataFrame) -> str:
+    timed = rows[(rows["kind"] != "exact") & rows["value"].notna()]
+    if timed.empty:
+        return "exact: repeats to the byte"
+    flagged = timed["flags"].astype(object).map(lambda text: FLAG_WIDE in _flags(text)).sum()
+    return (
+        f"95 % intervals; {flagged} of {len(timed)} figures wider than "
+        f"{WIDE_INTERVAL:.0%} of the median"
+    )
+
+
+def _flags(text: object) -> Iterable[str]:
+    return text.split(FLAG_SEPARATOR) if isinstance(text, str) else ()
+
+
+def _commands(sources: Sequence[Source]) -> str:
+    commands = list(dict.fromkeys(source.document.command for source in sources))
+    rest = len(commands) - _MOST_COMMANDS
+    return "; ".join(commands[:_MOST_COMMANDS]) + (f"; and {rest} more" if rest > 0 else "")

@@ -1,0 +1,167 @@
+"""The pictures: what is drawn, from which rows. Each comes with the data it shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from allocmark.report.grid import SUBJECT
+from allocmark.report.panel import Panel
+from allocmark.report.pictures import INK, Picture, colours, draw
+from allocmark.report.section import select
+from allocmark.units import GIB, KIB, MIB, format_bytes
+
+_FEW = 7
+"""Lines that can be told apart in one picture."""
+
+
+def pictures(panel: Panel) -> list[Picture]:
+    """Return the pictures that the results of a panel suffice for."""
+    made = [latency(panel), waste(panel), memory(panel)]
+    return [picture for picture in made if picture is not None]
+
+
+def latency(panel: Panel) -> Picture | None:
+    """Draw the median time of an allocation and its free over size: cached, and not."""
+    rows = select(panel, "latency", {"metric": "pair_ns", "path": ("hit", "miss")})
+    rows = rows[rows["value"].notna()]
+    if rows.empty:
+        return None
+    data = _data(rows, ["subject", "path", "level", "bytes", "value", "low", "high", "n"])
+
+    def paint(axes: Any, shown: pd.DataFrame) -> None:
+        import seaborn
+
+        names = _ordered(shown["subject"])
+        seaborn.lineplot(
+            shown,
+            x="bytes",
+            y="value",
+            hue="subject",
+            style="path",
+            hue_order=names,
+            palette=colours(names),
+            errorbar=None,
+            ax=axes,
+        )
+        axes.set(xscale="log", yscale="log", xlabel="size", ylabel="median of a pair")
+        _size_ticks(axes)
+        _legend(axes)
+
+    return draw("latency", "Allocation and free over size, by path", data, paint)
+
+
+def waste(panel: Panel) -> Picture | None:
+    """Draw the share of reserved memory that was never asked for."""
+    rows = select(panel, "fragmentation", {"metric": "waste_ratio"})
+    rows = rows[rows["value"].notna()]
+    if rows.empty:
+        return None
+    data = _data(rows, ["subject", "workload", "value"])
+
+    def paint(axes: Any, shown: pd.DataFrame) -> None:
+        import seaborn
+
+        square = shown.pivot(index="subject", columns="workload", values="value") * 100
+        seaborn.heatmap(
+            square.loc[_ordered(shown["subject"])],
+            annot=True,
+            fmt=".0f",
+            cmap="cividis",
+            vmin=0,
+            vmax=100,
+            linewidths=1,
+            cbar_kws={"label": "waste, % of the peak reserved bytes"},
+            ax=axes,
+        )
+        axes.grid(False)
+        axes.set(xlabel="", ylabel="")
+        axes.tick_params(axis="x", rotation=35)
+
+    height = 1.5 + 0.35 * data["subject"].nunique()
+    return draw("waste", "Waste by workload and allocator", data, paint, (9.0, height))
+
+
+def memory(panel: Panel) -> Picture | None:
+    """Draw reserved against requested bytes over the workload in which allocators differ most."""
+    workload = _most_contested(panel)
+    if workload is None:
+        return None
+    frames = []
+    for index, source in panel.sources("fragmentation"):
+        for series in panel.store.series(index):
+            columns = series.columns
+            if series.axes.get("workload") == workload and {"reserved", "requested"} <= set(
+                columns
+            ):
+                frame = pd.DataFrame(
+                    {name: columns[name] for name in ("event", "requested", "reserved")}
+                )
+                frame.insert(0, "subject", source.document.subject)
+                frames.append(frame)
+    if not frames:
+        return None
+    data = pd.concat(frames, ignore_index=True)
+    data = data[data["subject"].isin(_ordered(data["subject"])[:_FEW])]
+
+    def paint(axes: Any, shown: pd.DataFrame) -> None:
+        import seaborn
+
+        names = _ordered(shown["subject"])
+        first = shown[shown["subject"] == names[0]]
+        requested = first["requested"] / GIB
+        axes.fill_between(first["event"], requested, color=INK, alpha=0.35, label="requested", lw=0)
+        seaborn.lineplot(
+            shown.assign(reserved=shown["reserved"] / GIB),
+            x="event",
+            y="reserved",
+            hue="subject",
+            hue_order=names,
+            palette=colours(names),
+            errorbar=None,
+            ax=axes,
+        )
+        axes.set(xlabel="event", ylabel="GiB reserved")
+        _legend(axes)
+
+    title = f"Reserved against requested memory over the workload {workload}"
+    return draw("memory", title, data, paint)
+
+
+def _most_contested(panel: Panel) -> str | None:
+    """Return the workload with the largest ratio between two allocators' peaks."""
+    rows = select(panel, "fragmentation", {"metric": "peak_reserved_bytes"})
+    rows = rows[rows["value"] > 0]
+    if rows.empty:
+        return None
+    peaks = rows.groupby("workload", observed=True)["value"].agg(["min", "max"])
+    return str((peaks["max"] / peaks["min"]).sort_index().idxmax())
+
+
+def _data(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Return plain columns, in an order that does not depend on the files'."""
+    data = pd.DataFrame(
+        {
+            name: rows[name] if rows[name].dtype.kind == "f" else rows[name].astype(str)
+            for name in columns
+            if name in rows
+        }
+    )
+    keys = [name for name in columns if name in data and name not in ("value", "low", "high", "n")]
+    return data.sort_values(keys, ignore_index=True)
+
+
+def _ordered(names: pd.Series) -> list[str]:
+    return sorted(map(str, names.unique()), key=SUBJECT.rank)
+
+
+def _size_ticks(axes: Any) -> None:
+    low, high = axes.get_xlim()
+    ticks = [t for t in (KIB, 32 * KIB, MIB, 32 * MIB, GIB, 32 * GIB) if low <= t <= high]
+    axes.set_xticks(ticks, [format_bytes(tick) for tick in ticks], minor=False)
+    axes.minorticks_off()
+
+
+def _legend(axes: Any) -> None:
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))

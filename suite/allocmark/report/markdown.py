@@ -1,0 +1,107 @@
+"""Tables as GitHub's Markdown. Knows no particular table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from allocmark.report.escape import markdown, markdown_line
+from allocmark.report.table import Cell, Table
+from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL
+
+EMULATED = (
+    "Emulated GPU: bytes and counts are the real allocators', times and context are not hardware's."
+)
+FLAG_TEXTS = {
+    FLAG_WIDE: f"interval wider than {WIDE_INTERVAL:.0%} of the median: not settled",
+}
+_MARKS = "†‡§¶‖"
+
+
+def heading(level: int, text: str) -> str:
+    """Return a heading."""
+    return f"{'#' * level} {markdown_line(text)}"
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """Return a list, one item a line."""
+    return "\n".join(f"- {markdown_line(line)}" for line in lines)
+
+
+def band() -> str:
+    """Return the warning that stands above everything emulated."""
+    return f"> **{EMULATED}**"
+
+
+def table(shown: Table, level: int) -> str:
+    """Return a table under its heading, with its notes and conditions below."""
+    notes = _Notes(shown)
+    lines = [
+        _line(markdown(column) for column in shown.columns),
+        _line("---:" if _numeric(shown, i) else "---" for i in range(len(shown.columns))),
+        *(_line(map(notes.cell, row)) for row in shown.rows),
+    ]
+    parts = [
+        heading(level, shown.title),
+        band() if shown.emulated else "",
+        markdown_line(shown.about),
+        "\n".join(lines),
+        notes.legend(),
+        _conditions(shown.conditions),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+class _Notes:
+    """The footnotes of one table: a mark for each flag, a letter for each reason."""
+
+    def __init__(self, shown: Table) -> None:
+        cells = [cell for row in shown.rows for cell in row]
+        flags = dict.fromkeys(flag for cell in cells for flag in cell.flags)
+        self._marks = {flag: _mark(i) for i, flag in enumerate(flags)}
+        reasons = dict.fromkeys(cell.reason for cell in cells if cell.reason is not None)
+        self._letters = {reason: _letters(i) for i, reason in enumerate(reasons)}
+
+    def cell(self, cell: Cell) -> str:
+        if cell.reason is not None:
+            return f"n/a <sup>{self._letters[cell.reason]}</sup>"
+        marks = "".join(self._marks[flag] for flag in cell.flags)
+        return markdown(cell.text) + (f" {marks}" if marks else "")
+
+    def legend(self) -> str:
+        lines = [
+            f"- {mark} {markdown(FLAG_TEXTS.get(flag, flag))}" for flag, mark in self._marks.items()
+        ]
+        lines += [
+            f"- <sup>{letter}</sup> {markdown(reason)}" for reason, letter in self._letters.items()
+        ]
+        return "\n".join(lines)
+
+
+def _conditions(conditions: Sequence[tuple[str, str]]) -> str:
+    if not conditions:
+        return ""
+    lines = "\n".join(f"- {markdown(name)}: {markdown(text)}" for name, text in conditions)
+    return f"<details><summary>Conditions</summary>\n\n{lines}\n\n</details>"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _numeric(shown: Table, column: int) -> bool:
+    return any(row[column].value is not None for row in shown.rows)
+
+
+def _mark(index: int) -> str:
+    """Return †, ‡ … and, after the last, doubled ones."""
+    return _MARKS[index % len(_MARKS)] * (index // len(_MARKS) + 1)
+
+
+def _letters(index: int) -> str:
+    """Return a, b … z, aa, ab …"""
+    letters = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        letters = chr(ord("a") + rest) + letters
+    return letters

@@ -1,0 +1,93 @@
+"""The page as data: its parts in order. A writer turns it into Markdown, later into HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from allocmark.report.panel import JOINED_BY, Panel, panels
+from allocmark.report.table import Table
+from allocmark.report.tables import fragmentation, missing
+from allocmark.store import Store
+
+TITLE = "How GPU memory is really allocated: measured tables"
+
+_SECTIONS: Sequence[tuple[str, Callable[[Panel], list[Table]]]] = (
+    (fragmentation.TITLE, fragmentation.tables),
+    (missing.TITLE, missing.tables),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One question and the tables that answer it."""
+
+    title: str
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """All about one machine, GPU and driver; `slug` names its folder."""
+
+    slug: str
+    title: str
+    panel: Panel
+    facts: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything that is shown."""
+
+    title: str
+    parts: tuple[Part, ...]
+    left_out: tuple[str, ...]
+
+
+def page(store: Store) -> Page:
+    """Return the page of a store."""
+    taken: set[str] = set()
+    parts = tuple(_part(panel, taken) for panel in panels(store))
+    left_out = [item.reason for item in store.left_out]
+    return Page(TITLE, parts, tuple(dict.fromkeys(left_out)))
+
+
+def _part(panel: Panel, taken: set[str]) -> Part:
+    slug = unique(slugged(f"{panel.machine}{'-emulated' if panel.emulated else ''}"), taken)
+    sections = (Section(title, tuple(made(panel))) for title, made in _SECTIONS)
+    return Part(slug, _title(panel), panel, _facts(panel), tuple(s for s in sections if s.tables))
+
+
+def _title(panel: Panel) -> str:
+    document = panel.store.sources[panel.shown[0]].document
+    joined = [f"{name} {document.stack[name]}" for name in JOINED_BY if document.stack.get(name)]
+    return f"{panel.machine} ({', '.join(joined)})" if joined else panel.machine
+
+
+def _facts(panel: Panel) -> tuple[str, ...]:
+    """Return the stacks that were measured, how, and what is not shown of them."""
+    sources = [panel.store.sources[index] for index in panel.shown]
+    stacks = {
+        (source.stack_name, source.document.profile, source.document.started[:10])
+        for source in sources
+    }
+    shown = [f"{stack}: {profile} run of {day}" for stack, profile, day in sorted(stacks)]
+    return (*shown, *(f"not shown: {sentence}" for sentence in panel.not_shown))
+
+
+def slugged(text: str) -> str:
+    """Return a text as a harmless file name."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:80] or "unnamed"
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """Return the name, or the first numbered one that is free; takes it."""
+    candidate, number = name, 1
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}-{number}"
+    taken.add(candidate)
+    return candidate

@@ -1,0 +1,90 @@
+"""What is shown together: the newest results of one machine, one GPU and driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from allocmark.report.grid import NOT_MEASURED
+from allocmark.store import Source, Store
+
+JOINED_BY = ("gpu", "driver")
+"""Fields of a stack that hardware figures of different frameworks must share to stand together."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The documents of `store` that are shown, by index, and the sentences on those that are not.
+
+    At most one document for each probe and subject: the newest of a full run, else the newest of
+    a quick one.
+    """
+
+    store: Store
+    machine: str
+    emulated: bool
+    shown: tuple[int, ...]
+    not_shown: tuple[str, ...]
+
+    def figures(self, probe: str) -> pd.DataFrame:
+        """Return the rows of one probe."""
+        rows = self.store.figures
+        return rows[rows["document"].isin(self.shown) & (rows["probe"] == probe)]
+
+    def sources(self, probe: str) -> list[tuple[int, Source]]:
+        """Return the documents of one probe."""
+        numbered = [(index, self.store.sources[index]) for index in self.shown]
+        return [(index, source) for index, source in numbered if source.document.probe == probe]
+
+    def gap(self, probe: str, place: Mapping[str, object]) -> str:
+        """Return why a subject has no figure at some place: what its probe could not finish."""
+        for _, source in self.sources(probe):
+            if source.document.subject == place.get("subject") and source.document.failures:
+                failure = source.document.failures[0]
+                return f"not reached: {failure.stage}: {failure.reason}"
+        return NOT_MEASURED
+
+
+def panels(store: Store) -> list[Panel]:
+    """Return the panels of a store: hardware first, then by machine and stack."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for index, source in enumerate(store.sources):
+        groups.setdefault(_group(source), []).append(index)
+    return [_panel(store, key, indexes) for key, indexes in sorted(groups.items())]
+
+
+def _group(source: Source) -> tuple[Any, ...]:
+    stack = source.document.stack
+    joined = tuple(str(stack.get(name, "")) for name in JOINED_BY)
+    return (source.document.emulated, source.machine, *joined)
+
+
+def _panel(store: Store, key: tuple[Any, ...], indexes: Sequence[int]) -> Panel:
+    best: dict[tuple[str, str], int] = {}
+    for index in indexes:
+        document = store.sources[index].document
+        cell = (document.probe, document.subject)
+        if cell not in best or _weight(store, index) > _weight(store, best[cell]):
+            best[cell] = index
+    shown = tuple(sorted(best.values()))
+    runs = {_run(store.sources[index]) for index in indexes if index not in shown}
+    kept = {_run(store.sources[index]) for index in shown}
+    sentences = [
+        f"{profile} run of {day} on {stack}" + (" (the rest of it is shown)" if run in kept else "")
+        for run in sorted(runs)
+        for profile, day, stack, _ in [run]
+    ]
+    return Panel(store, key[1], key[0], shown, tuple(sentences))
+
+
+def _weight(store: Store, index: int) -> tuple[bool, str, str]:
+    document = store.sources[index].document
+    return (document.profile == "full", document.started, store.sources[index].path)
+
+
+def _run(source: Source) -> tuple[str, str, str, str]:
+    document = source.document
+    return (document.profile, document.started[:10], source.stack_name, document.run)

@@ -1,0 +1,64 @@
+"""How the tables of a part of the page are made: rows of one probe laid out, with conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from allocmark.report.conditions import conditions
+from allocmark.report.grid import Key, grid
+from allocmark.report.panel import Panel
+from allocmark.report.table import Style, Table
+
+Where = Mapping[str, str | Sequence[str]]
+"""What rows must say: a column's value, or one of several."""
+
+
+def median(row: Mapping[str, Any]) -> Style:
+    """Print the median and its interval."""
+    return "median"
+
+
+def select(panel: Panel, probe: str, where: Where) -> pd.DataFrame:
+    """Return the rows of a probe that say what they must; none where an axis does not occur."""
+    rows = panel.figures(probe)
+    for column, wanted in where.items():
+        allowed = [wanted] if isinstance(wanted, str) else list(wanted)
+        rows = rows[rows[column].isin(allowed)] if column in rows else rows.iloc[:0]
+    return rows
+
+
+def values(panel: Panel, probe: str, axis: str) -> list[str]:
+    """Return the values of a text axis that occur, in order."""
+    rows = panel.figures(probe)
+    return sorted(map(str, rows[axis].dropna().unique())) if axis in rows else []
+
+
+def make(
+    panel: Panel,
+    probe: str,
+    where: Where,
+    *,
+    down: Sequence[Key],
+    across: Key,
+    name: str,
+    title: str,
+    about: str = "",
+    style: Callable[[Mapping[str, Any]], Style] = median,
+) -> Table | None:
+    """Return the table of the rows `where` selects, None where there are none."""
+    rows = select(panel, probe, where)
+    if rows.empty:
+        return None
+    laid_out = grid(rows, down, across, style, lambda place: panel.gap(probe, place))
+    return Table(
+        f"{probe}-{name}",
+        title,
+        laid_out.columns,
+        laid_out.rows,
+        about,
+        conditions(panel.store, rows),
+        panel.emulated,
+    )

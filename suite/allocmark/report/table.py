@@ -1,0 +1,110 @@
+"""A table as data: what every writer (Markdown, CSV, later HTML) is given, and all it needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from allocmark.report.numbers import format_interval, format_range, format_value
+from allocmark.store import FLAG_SEPARATOR
+
+Style = Literal["median", "range"]
+"""``median``: the value with its 95 % interval; ``range``: with its extremes and count."""
+
+FORMULAS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "ratio": lambda values: values[0] / values[1],
+    "difference": lambda values: values[0] - values[1],
+    "span": lambda values: max(values) - min(values),
+    "sum": sum,
+}
+"""How a cell may be worked out of several figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell: plain text for the reader, the number behind it, and where it comes from.
+
+    `rows` are index labels of `Store.figures`; a `formula` of `FORMULAS` joins their values. A
+    cell without a number has a `reason`, or is a label.
+    """
+
+    text: str
+    value: float | None = None
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+    flags: tuple[str, ...] = ()
+    rows: tuple[Hashable, ...] = ()
+    formula: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A titled grid with the conditions under which it holds; the id names its files."""
+
+    id: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    about: str = ""
+    """What the numbers are, in a sentence or two."""
+    conditions: tuple[tuple[str, str], ...] = ()
+    emulated: bool = False
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"{self.id}: a row has not as many cells as there are columns")
+
+
+def label(text: str) -> Cell:
+    """Return a cell that names something."""
+    return Cell(text)
+
+
+def empty(reason: str) -> Cell:
+    """Return a cell that says why there is no number in it."""
+    return Cell("", reason=reason)
+
+
+def figure_text(row: Mapping[str, Any], style: Style) -> str:
+    """Return how the value of a store row is printed."""
+    value, unit = row["value"], row["unit"]
+    if style == "range" and row["n"] > 1:
+        return format_range(value, row["minimum"], row["maximum"], row["n"], unit)
+    if math.isnan(row["low"]):
+        return format_value(value, unit)
+    return format_interval(value, row["low"], row["high"], unit)
+
+
+def figure(index: Hashable, row: Mapping[str, Any], style: Style = "median") -> Cell:
+    """Return the cell of one store row, which is a number or a reason."""
+    if math.isnan(row["value"]):
+        reason = row["reason"]
+        return Cell("", reason=reason if isinstance(reason, str) else "no reason", rows=(index,))
+    known = not math.isnan(row["low"])
+    flags = row["flags"]
+    return Cell(
+        figure_text(row, style),
+        row["value"],
+        row["unit"],
+        row["low"] if known else None,
+        row["high"] if known else None,
+        flags=tuple(flags.split(FLAG_SEPARATOR)) if isinstance(flags, str) else (),
+        rows=(index,),
+    )
+
+
+def derived(formula: str, cells: Sequence[Cell], unit: str) -> Cell:
+    """Return a number worked out of figures; where one is missing, its reason."""
+    rows = tuple(index for cell in cells for index in cell.rows)
+    values = [cell.value for cell in cells if cell.value is not None]
+    if len(values) < len(cells):
+        reasons = [cell.reason for cell in cells if cell.value is None and cell.reason]
+        return Cell("", reason=reasons[0] if reasons else "not measured", rows=rows)
+    if formula == "ratio" and values[1] == 0:
+        return Cell("", reason="there is nothing to divide by", rows=rows)
+    value = FORMULAS[formula](values)
+    return Cell(format_value(value, unit), value, unit, rows=rows, formula=formula)

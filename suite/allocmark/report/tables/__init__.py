@@ -1,0 +1,1 @@
+"""One module for each part of the page: pure functions from a panel to tables."""

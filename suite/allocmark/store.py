@@ -1,0 +1,267 @@
+"""The documents below ``results/`` as one tidy pandas frame: a row for each figure.
+
+A file that cannot be used is left out and named, with the sentence that says why; the rest is used.
+Samples stay in the documents: a row holds what tables need of them.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from allocmark import documents
+from allocmark.documents import Document
+from allocmark.errors import AllocmarkError, DocumentError
+from allocmark.figures import Figure, Series
+
+DOCUMENT_COLUMNS = ("machine", "stack", "profile", "run", "probe", "subject", "emulated")
+TEXT_COLUMNS = ("metric", "unit", "kind", "meter", "reason", "flags")
+NUMBER_COLUMNS = ("value", "low", "high", "n", "minimum", "maximum")
+FIXED_COLUMNS = ("document", *DOCUMENT_COLUMNS, *TEXT_COLUMNS, *NUMBER_COLUMNS)
+FLAG_SEPARATOR = ";"
+
+MAY_BE_NEGATIVE = ("ratio",)
+"""Units in which a figure below zero is not absurd; bytes, counts and durations never are."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file, or one figure of it, that is not used, and the sentence that says why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One document without its figures; `path` is relative to the root and uses slashes."""
+
+    path: str
+    machine: str
+    stack_name: str
+    document: Document
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What may occur once."""
+        d = self.document
+        return (self.machine, self.stack_name, d.profile, d.run, d.probe, d.subject)
+
+
+@dataclass(frozen=True)
+class Store:
+    """All usable documents below `root`.
+
+    `figures` has the columns of `FIXED_COLUMNS` and one more for each axis that occurs anywhere
+    (an axis named like a fixed column is called ``axis_<name>``); ``document`` is an index into
+    `sources`. Text is categorical, numbers are float64, and what a figure lacks is NaN.
+    """
+
+    root: Path
+    figures: pd.DataFrame
+    sources: Sequence[Source]
+    left_out: Sequence[LeftOut] = ()
+
+    def series(self, index: int) -> Sequence[Series]:
+        """Return the curves of a document, read again from its file."""
+        return documents.read(self.root / self.sources[index].path).series
+
+
+@dataclass
+class _Text:
+    """A column of text as codes, so that a million repeats cost four bytes each."""
+
+    codes: array[int] = field(default_factory=lambda: array("i"))
+    names: dict[str, int] = field(default_factory=dict)
+
+    def append(self, text: str | None) -> None:
+        self.codes.append(-1 if text is None else self.names.setdefault(text, len(self.names)))
+
+    def column(self) -> pd.Categorical:
+        return pd.Categorical.from_codes(
+            np.asarray(self.codes, dtype=np.int32), pd.Index(list(self.names), dtype=object)
+        )
+
+
+@dataclass
+class _Sparse:
+    """A column that most rows lack: positions and values."""
+
+    rows: array[int] = field(default_factory=lambda: array("q"))
+    values: list[Any] = field(default_factory=list)
+
+    def column(self, length: int) -> Any:
+        positions = np.asarray(self.rows, dtype=np.int64)
+        kinds = {type(value) for value in self.values}
+        if kinds <= {int, float}:
+            numbers = np.full(length, np.nan)
+            numbers[positions] = self.values
+            return numbers
+        column = np.full(length, np.nan, dtype=object)
+        column[positions] = self.values
+        return pd.Categorical(column) if kinds == {str} else column
+
+
+class _Rows:
+    """The frame while it grows."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.documents = array("i")
+        self.text = {name: _Text() for name in TEXT_COLUMNS}
+        self.numbers: dict[str, array[float]] = {name: array("d") for name in NUMBER_COLUMNS}
+        self.axes: dict[str, _Sparse] = {}
+
+    def add(self, index: int, row: Mapping[str, Any]) -> None:
+        self.documents.append(index)
+        for name, text in self.text.items():
+            text.append(row[name])
+        for name, numbers in self.numbers.items():
+            numbers.append(row[name])
+        for name, value in row["axes"].items():
+            axis = self.axes.setdefault(
+                f"axis_{name}" if name in FIXED_COLUMNS else name, _Sparse()
+            )
+            axis.rows.append(self.length)
+            axis.values.append(value)
+        self.length += 1
+
+    def frame(self, sources: Sequence[Source]) -> pd.DataFrame:
+        owner = np.asarray(self.documents, dtype=np.int32)
+        columns: dict[str, Any] = {"document": owner}
+        for name in DOCUMENT_COLUMNS:
+            values = [_of_document(source, name) for source in sources]
+            if name == "emulated":
+                columns[name] = np.asarray(values, dtype=bool)[owner]
+            else:
+                codes, names = pd.factorize(np.asarray(values, dtype=object))
+                columns[name] = pd.Categorical.from_codes(
+                    codes[owner], pd.Index(names, dtype=object)
+                )
+        columns |= {name: text.column() for name, text in self.text.items()}
+        columns |= {name: np.asarray(numbers) for name, numbers in self.numbers.items()}
+        columns |= {name: self.axes[name].column(self.length) for name in sorted(self.axes)}
+        return pd.DataFrame(columns)
+
+
+def load(root: Path) -> Store:
+    """Read every document below `root`.
+
+    Raises `AllocmarkError` where there is no usable one; what is damaged, foreign, of a newer
+    schema, there twice or absurd is left out and named in `Store.left_out`.
+    """
+    left_out: list[LeftOut] = []
+    sources: list[Source] = []
+    rows = _Rows()
+    seen: dict[tuple[str, ...], str] = {}
+    for path in sorted(root.rglob(f"*{documents.SUFFIX}")):
+        relative = path.relative_to(root).as_posix()
+        try:
+            source, figures = _read(root, path, relative)
+        except DocumentError as error:
+            left_out.append(LeftOut(relative, str(error).replace(str(path), relative)))
+            continue
+        if (first := seen.setdefault(source.identity, relative)) != relative:
+            reason = f"{relative} says the same as {first} does: keep one of them"
+            left_out.append(LeftOut(relative, reason))
+            continue
+        cells: set[tuple[Any, ...]] = set()
+        for row in figures:
+            cell = (row["metric"], row["meter"], frozenset(row["axes"].items()))
+            if cell in cells:
+                sentence = f"{relative} has {row['metric']} twice for one cell: the first is used"
+                left_out.append(LeftOut(relative, sentence))
+                continue
+            cells.add(cell)
+            if row["absurd"]:
+                sentence = f"{relative}: {row['metric']} of {row['absurd']} cannot be: left out"
+                left_out.append(LeftOut(relative, sentence))
+            rows.add(len(sources), row)
+        sources.append(source)
+    if not sources:
+        reasons = f" ({left_out[0].reason})" if left_out else ""
+        raise AllocmarkError(
+            f"no results below {root}{reasons}: measure with asv run, or name another folder"
+        )
+    return Store(root, rows.frame(sources), sources, left_out)
+
+
+def _read(root: Path, path: Path, relative: str) -> tuple[Source, list[dict[str, Any]]]:
+    """Return one document without its figures, and these as rows."""
+    document = documents.read(path)
+    try:
+        machine, stack = relative.split("/")[:2]
+        expected = documents.path_of(
+            root, machine, stack, document.profile, document.probe, document.subject
+        )
+        if expected != path:
+            raise DocumentError(
+                f"{path} is not where its content belongs "
+                f"({expected.relative_to(root).as_posix()}): move it there or delete it"
+            )
+        rows = [_row(figure) for figure in document.figures]
+        bare = {name: getattr(document, name) for name in Document.__slots__}
+        bare |= {"figures": (), "series": (), "started": str(document.started)}
+        bare["emulated"] = bool(document.emulated)
+        dict(document.stack), dict(document.conditions)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise DocumentError(f"{path} is damaged ({error}): delete it and measure again") from error
+    return Source(relative, machine, stack, Document(**bare)), rows
+
+
+def _row(figure: Figure) -> dict[str, Any]:
+    """Return the row of a figure; ``absurd`` names a value that is not taken, and why."""
+    for name, axis in figure.axes.items():
+        if not isinstance(name, str) or not isinstance(axis, str | int | float | bool):
+            raise TypeError(f"the axis {name!r} of {figure.metric} is no plain value")
+    for text in (figure.metric, figure.unit, figure.kind, figure.meter, figure.reason or ""):
+        if not isinstance(text, str):
+            raise TypeError(f"{text!r} is no text")
+    value = math.nan if figure.value is None else float(figure.value)
+    low, high = figure.interval or (math.nan, math.nan)
+    samples = figure.samples
+    row: dict[str, Any] = {
+        "metric": figure.metric,
+        "unit": figure.unit,
+        "kind": figure.kind,
+        "meter": figure.meter,
+        "axes": figure.axes,
+        "value": value,
+        "low": float(low),
+        "high": float(high),
+        "n": float(sum(figure.counts) if figure.counts else len(samples)),
+        "minimum": float(min(samples)) if samples else math.nan,
+        "maximum": float(max(samples)) if samples else math.nan,
+        "reason": figure.reason,
+        "flags": FLAG_SEPARATOR.join(figure.flags) or None,
+        "absurd": None,
+    }
+    if figure.value is not None and (absurd := _absurd(value, row["minimum"], figure.unit)):
+        row |= dict.fromkeys(("value", "low", "high", "minimum", "maximum"), math.nan)
+        row |= {"absurd": absurd, "reason": f"{absurd} was read, which cannot be", "flags": None}
+    return row
+
+
+def _absurd(value: float, minimum: float, unit: str) -> str | None:
+    """Say what cannot be about a value and its smallest sample."""
+    if not math.isfinite(value):
+        return str(value)
+    lowest = min(value, minimum) if not math.isnan(minimum) else value
+    return f"{lowest:g} {unit}" if lowest < 0 and unit not in MAY_BE_NEGATIVE else None
+
+
+def _of_document(source: Source, name: str) -> Any:
+    match name:
+        case "machine":
+            return source.machine
+        case "stack":
+            return source.stack_name
+        case _:
+            return getattr(source.document, name)

@@ -1,0 +1,67 @@
+"""Small results for tests of the store and the report, made by code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from allocmark.documents import Document, Failure, path_of, write
+from allocmark.figures import Figure, Series
+from allocmark.units import MIB
+
+STACK = {"gpu": "Test GPU", "driver": "580.1", "cuda": "13.0", "frameworks": {"torch": "2.11.0"}}
+
+
+def document(
+    probe: str,
+    subject: str,
+    figures: Sequence[Figure] = (),
+    **changes: Any,
+) -> Document:
+    """Return a document as a probe would write it."""
+    fields: dict[str, Any] = {
+        "profile": "quick",
+        "run": "20261101T000000Z",
+        "started": "2026-11-01T00:00:00+00:00",
+        "seconds": 1.0,
+        "command": f"allocmark run {probe} --allocator {subject}",
+        "suite": "0.1.0",
+        "emulated": False,
+        "stack": STACK,
+        "conditions": {"other_processes": 0, "throttled": False},
+    }
+    return Document(probe, subject, figures=figures, **{**fields, **changes})
+
+
+def put(
+    root: Path, made: Document, machine: str = "test-gpu", stack: str = "torch2.11-cu130"
+) -> Path:
+    """Write a document where it belongs."""
+    path = path_of(root, machine, stack, made.profile, made.probe, made.subject)
+    write(path, made)
+    return path
+
+
+def fragmentation(subject: str, waste: float, peak_mib: int) -> Document:
+    """Return what the fragmentation probe reports, on two workloads."""
+    figures = []
+    series = []
+    for workload, scale in (("training", 1), ("uniform", 2)):
+        axes = {"workload": workload}
+        peak = scale * peak_mib * MIB
+        figures += [
+            Figure("peak_requested_bytes", "bytes", "exact", "trace", axes, scale * 100 * MIB),
+            Figure("peak_reserved_bytes", "bytes", "exact", "allocator", axes, peak),
+            Figure("waste_ratio", "ratio", "exact", "allocator", axes, waste * scale),
+            Figure("driver_allocs", "calls", "exact", "allocator", axes, 1234 * scale),
+        ]
+        series.append(
+            Series(
+                "memory",
+                axes,
+                {"event": [0, 1, 2], "requested": [0, peak / 2, 0], "reserved": [0, peak, peak]},
+            )
+        )
+    failures = [Failure("workload kv-cache", "the process was ended by SIGKILL")]
+    return document("fragmentation", subject, figures, series=series, failures=failures)
