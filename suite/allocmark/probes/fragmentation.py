@@ -59,8 +59,8 @@ from allocmark.probes.request import Outcome, Request
 from allocmark.workloads import catalog
 
 _REPEATS = 3
-_REPEAT_SECONDS = 1.0
-"""Exact cells are repeated only while all runs of a workload together take no longer."""
+_REPEAT_SECONDS = 0.3
+"""Exact cells are repeated only while the runs of a workload have taken no longer."""
 _LIMIT_S = 150.0
 
 
@@ -122,7 +122,7 @@ def _measure_workload(
         begin = time.monotonic()
         exact = repeats_exactly(script, allocator)
         while len(runs) < repeats:
-            if exact and runs and time.monotonic() - begin > _REPEAT_SECONDS / 2:
+            if exact and runs and time.monotonic() - begin > _REPEAT_SECONDS:
                 break
             restart(allocator)
             runs.append(run_once(script, allocator))

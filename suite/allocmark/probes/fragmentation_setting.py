@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from allocmark.allocators.base import Allocator
+from allocmark.allocators.torch_caching import import_torch
 from allocmark.errors import NotMeasurableError
 from allocmark.units import MIB
 
@@ -26,8 +27,7 @@ def setting_in_force(allocator: Allocator) -> str:
     asked = ",".join(f"{name}={value}" for name, value in allocator.environment.items())
     if allocator.framework != "torch":
         return asked or "as it comes"
-    import torch
-
+    torch = import_torch()
     if _NO_CACHE in allocator.environment:
         _check_uncached(allocator, torch)
         return asked
@@ -42,7 +42,8 @@ def setting_in_force(allocator: Allocator) -> str:
         _check(name, value, told)
     if wanted.get("expandable_segments") == "True":
         _check_expandable(allocator, torch)
-    return ",".join(f"{name}:{_short(value)}" for name, value in sorted(told.items()))
+    words = ",".join(f"{name}:{_short(value)}" for name, value in sorted(told.items()))
+    return words + _idle(wanted, torch)
 
 
 def _told(torch: Any) -> Mapping[str, Any]:
@@ -65,6 +66,18 @@ def _check(name: str, value: str, told: Mapping[str, Any]) -> None:
         _demand(name, f"{float(value):.4f}", f"{told[name]:.4f}")
     elif name == "roundup_power2_divisions" and name in told and value.isdigit():
         _demand(name, value, ",".join(sorted({str(v) for v in told[name].values()})))
+
+
+def _idle(wanted: Mapping[str, str], torch: Any) -> str:
+    """Say of a setting in force that it does nothing here.
+
+    torch collects garbage only against a memory fraction below 1 (tried: without one, or with
+    1.0, nothing is ever collected).
+    """
+    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", lambda: 1.0)()
+    if "garbage_collection_threshold" in wanted and fraction >= 1:
+        return "; garbage_collection_threshold does nothing without a memory fraction below 1"
+    return ""
 
 
 def _check_expandable(allocator: Allocator, torch: Any) -> None:
