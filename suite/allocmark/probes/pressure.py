@@ -1,0 +1,122 @@
+"""Behaviour under memory pressure: what the counters show, and the way to a failed allocation.
+
+Document ``pressure``, subject = allocator. Two children, so that neither disturbs the other.
+
+**Counters** (base allocators that cache and give back): a GiB is taken, half of it freed block by
+block, the cache given back, the rest freed, the cache given back.
+
+| metric | unit | axes | meaning |
+| --- | --- | --- | --- |
+| ``shown_bytes`` | bytes | ``point``, ``counter`` | what that counter shows (`pressure_readings.COUNTERS`) at that point (`pressure_counters.POINTS`) |
+| ``kept_bytes`` | bytes | ``point``, ``why`` | what the process still holds and why: live blocks, free bytes beside them, wholly free segments, and what lies outside the allocator (NVML process less reserved: context, modules) |
+| ``summary_agrees`` | share | ``point`` | 1 where memory_summary's allocated, reserved and non-releasable are the block map's, in the units it prints |
+
+Kind ``exact`` for the allocator's own counters, ``sampled`` for cudaMemGetInfo and NVML.
+
+**Towards an OOM** (``torch-native``; in full two settings more): each workload in fixed shares of
+its live peak, made by a ballast. Axes ``{workload, capacity_ratio}``, kind ``sampled``; metrics
+are `pressure_oom.METRICS`: ``completed`` (1 or 0), ``capacity_bytes``; ``failed_event``,
+``failed_request_bytes`` and what was free when it failed (``failed_cached_bytes`` = reserved -
+allocated, ``failed_largest_free_bytes`` of it in one block, ``failed_device_free_bytes`` outside
+it); ``retries``; ``cache_share_max`` (1 - allocated / reserved). ``*_before`` is what was seen at
+least 100 events before the failure, or anywhere in a run that completed. Series ``towards-oom``:
+``event``, ``allocated_bytes``, ``reserved_bytes``, ``inactive_split_bytes``, ``retries`` at about
+200 events. Signs are data here; whether one predicts is for the report to score.
+"""  # noqa: E501 - a table's row is one line
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from allocmark.allocators import registry
+from allocmark.allocators.base import Allocator, Capability
+from allocmark.figures import Axis, Figure
+from allocmark.probes import pressure_counters, pressure_oom
+from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.fragmentation_setting import setting_in_force
+from allocmark.probes.recorder import Recorder
+from allocmark.probes.replaying import allocator_of, fill, is_base
+from allocmark.probes.request import Outcome, Request
+from allocmark.workloads import catalog
+
+_OOM_QUICK = ("torch-native",)
+_OOM_FULL = ("torch-native", "torch-expandable", "torch-split256")
+"""The settings that torch's own message at an OOM has pointed to over the years."""
+_OOM_S, _OOM_LIMIT_S = 18.0, 45.0
+_COUNTERS_LIMIT_S = 30.0
+
+
+class Pressure(Experiment):
+    """Counters in one child, runs towards an OOM in another."""
+
+    name = "pressure"
+
+    def __init__(self) -> None:
+        self._known: dict[str, Allocator] = {}
+
+    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
+        self._known = {allocator.name: allocator for allocator in allocators}
+        return [a.name for a in allocators if _shows_counters(a) or a.name in _oom(profile)]
+
+    def requests(self, subject: str, profile: Profile) -> list[Request]:
+        allocator = self._known.get(subject) or registry()[subject]
+        asked: list[tuple[float, dict[str, object]]] = []
+        if _shows_counters(allocator):
+            asked.append((_COUNTERS_LIMIT_S, {"part": "counters"}))
+        if subject in _oom(profile):
+            ratios = pressure_oom.RATIOS if profile.all_settings else pressure_oom.QUICK_RATIOS
+            parameters = {
+                "part": "towards-oom",
+                "workloads": list(catalog.names()),
+                "ratios": list(ratios),
+                "seconds": _OOM_S,
+            }
+            asked.append((_OOM_LIMIT_S, parameters))
+        where = (allocator.environment, allocator.framework)
+        return [Request(self.name, subject, limit, part, *where) for limit, part in asked]
+
+    def prepare(self, request: Request) -> None:
+        allocator_of(request).prepare()
+
+    def measure(self, request: Request, recorder: Recorder) -> None:
+        allocator = allocator_of(request)
+        allocator.open(request.device)
+        recorder.note("setting", setting_in_force(allocator))
+        asked = request.parameters
+        if asked["part"] == "counters":
+            pressure_counters.measure_counters(allocator, request.device, recorder)
+        else:
+            pressure_oom.measure_towards_oom(
+                allocator,
+                request.device,
+                asked["workloads"],
+                asked["ratios"],
+                asked["seconds"],
+                recorder,
+            )
+
+    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+        # Each child's gaps have its own reasons.
+        return [figure for one in outcomes for figure in fill([one], _expected(one.request))]
+
+
+def _shows_counters(allocator: Allocator) -> bool:
+    return is_base(allocator) and Capability.TRIM in allocator.capabilities
+
+
+def _oom(profile: Profile) -> tuple[str, ...]:
+    return _OOM_FULL if profile.all_settings else _OOM_QUICK
+
+
+def _expected(request: Request) -> Iterable[tuple[Mapping[str, Axis], Mapping[str, str]]]:
+    asked = request.parameters
+    if asked["part"] == "counters":
+        return pressure_counters.expected()
+    return [
+        (pressure_oom.axes_of(workload, ratio), pressure_oom.METRICS)
+        for ratio in asked["ratios"]
+        for workload in asked["workloads"]
+    ]
+
+
+EXPERIMENT = Pressure()

@@ -1,0 +1,128 @@
+"""What each counter shows while memory is taken, freed, and given back, and what stays and why.
+
+A gibibyte of blocks, small ones among large ones, is taken, every second one freed, the cache
+given back, the rest freed, the cache given back again. At each of these points every counter is
+read: the allocator's own, torch's summary and block map, cudaMemGetInfo, and NVML's two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from allocmark.allocators.base import Allocator, Capability
+from allocmark.errors import NotMeasurableError
+from allocmark.figures import Axis, Figure, Kind
+from allocmark.probes.pressure_readings import (
+    BLOCK_MAP,
+    COUNTERS,
+    OWN_METERS,
+    Reading,
+    block_map,
+    read_counters,
+    summary_agrees,
+)
+from allocmark.probes.recorder import Recorder
+from allocmark.units import GIB, KIB, MIB
+
+POINTS = (
+    "before",
+    "1 GiB taken",
+    "half freed",
+    "half freed, cache emptied",
+    "all freed",
+    "all freed, cache emptied",
+)
+"""In the order of the program."""
+
+WHYS = (
+    "live blocks",
+    "free in segments with live blocks",
+    "free segments",
+    "outside the allocator",
+)
+
+_PATTERN = (8 * MIB, 4 * MIB, MIB, MIB, *[256 * KIB] * 7, *[128 * KIB] * 2)
+"""16 MiB in small and large blocks; 64 of them are a gibibyte. An odd count: of every second
+block freed, half are large."""
+
+
+def measure_counters(allocator: Allocator, device: int, recorder: Recorder) -> None:
+    """Walk through the points on an opened allocator and send what every counter shows."""
+    for point in _walk(allocator):
+        allocator.synchronize()
+        with recorder.stage(f"counters: {point}"):
+            _report(point, allocator, device, recorder)
+
+
+def _walk(allocator: Allocator) -> Iterator[str]:
+    """Run the program; yields at each point."""
+    points = iter(POINTS)
+    yield next(points)
+    blocks = [allocator.alloc(size) for size in _PATTERN * (GIB // sum(_PATTERN))]
+    yield next(points)
+    for part in (blocks[::2], blocks[1::2]):
+        for block in part:
+            allocator.free(block)
+        yield next(points)
+        if Capability.TRIM in allocator.capabilities:
+            allocator.trim()
+        yield next(points)
+
+
+def _report(point: str, allocator: Allocator, device: int, recorder: Recorder) -> None:
+    shown = read_counters(allocator, device)
+    for counter in COUNTERS:
+        axes: dict[str, Axis] = {"point": point, "counter": counter}
+        reading = shown[counter]
+        if isinstance(reading, NotMeasurableError):
+            recorder.missing("shown_bytes", "bytes", str(reading), axes)
+        else:
+            recorder.figure(_figure("shown_bytes", reading.value, reading.meter, axes, allocator))
+    try:
+        blocks = block_map(allocator)
+    except NotMeasurableError as error:
+        for why in WHYS[:3]:
+            recorder.missing("kept_bytes", "bytes", str(error), {"point": point, "why": why})
+        recorder.missing("summary_agrees", "share", str(error), {"point": point})
+    else:
+        parts = (blocks.live, blocks.pinned_free, blocks.free_segments)
+        for why, value in zip(WHYS[:3], parts, strict=True):
+            axes = {"point": point, "why": why}
+            recorder.figure(_figure("kept_bytes", value, BLOCK_MAP, axes, allocator))
+        agrees = int(summary_agrees(shown, blocks))
+        axes = {"point": point}
+        recorder.figure(Figure("summary_agrees", "share", "exact", BLOCK_MAP, axes, agrees))
+    _report_outside(point, shown, allocator, recorder)
+
+
+def _report_outside(
+    point: str, shown: Mapping[str, Reading], allocator: Allocator, recorder: Recorder
+) -> None:
+    """Send what the process holds besides its allocator: the context and loaded modules."""
+    axes: dict[str, Axis] = {"point": point, "why": WHYS[3]}
+    process, reserved = shown["NVML process"], shown["reserved"]
+    if isinstance(process, NotMeasurableError) or isinstance(reserved, NotMeasurableError):
+        why = process if isinstance(process, NotMeasurableError) else reserved
+        recorder.missing("kept_bytes", "bytes", str(why), axes)
+        return
+    rest = process.value - reserved.value
+    recorder.figure(_figure("kept_bytes", rest, process.meter, axes, allocator))
+
+
+def _figure(
+    metric: str, value: int, meter: str, axes: Mapping[str, Axis], allocator: Allocator
+) -> Figure:
+    kind: Kind = (
+        "exact" if meter in OWN_METERS and Capability.EXACT in allocator.capabilities else "sampled"
+    )
+    return Figure(metric, "bytes", kind, meter, axes, value, [value])
+
+
+def expected() -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
+    """Yield the axes of all cells, each with its metric and unit."""
+    for point in POINTS:
+        for counter in COUNTERS:
+            yield {"point": point, "counter": counter}, {"shown_bytes": "bytes"}
+        for why in WHYS:
+            yield {"point": point, "why": why}, {"kept_bytes": "bytes"}
+        yield {"point": point}, {"summary_agrees": "share"}
