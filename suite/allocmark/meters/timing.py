@@ -83,8 +83,8 @@ class Loop(Protocol):
     def alloc(self, size_bytes: int) -> Timed:
         """Time one allocation; the block is kept for `free`."""
 
-    def free(self) -> Timed:
-        """Time the free of the block that `alloc` made."""
+    def free(self, wait: bool = True) -> Timed:
+        """Time the free of the block that `alloc` made; without `wait` only its return."""
 
     def pair(self, size_bytes: int) -> Timed:
         """Time one pair, synchronized once, after both."""
@@ -183,8 +183,9 @@ class NativeLoop:
 
     def __init__(self, calls: NativeCalls, stream: int = 0, synchronize: int = 0) -> None:
         self._library = library()
-        self._calls = _Calls(
-            _SHAPES.index(calls.shape), clock()[1], calls.alloc, calls.free, synchronize, stream
+        self._calls, self._queued = (
+            _Calls(_SHAPES.index(calls.shape), clock()[1], calls.alloc, calls.free, waits, stream)
+            for waits in (synchronize, 0)
         )
         self._shape = calls.shape
         self._block = c_void_p()
@@ -233,11 +234,10 @@ class NativeLoop:
         )
         return Timed(host.value, complete.value)
 
-    def free(self) -> Timed:
+    def free(self, wait: bool = True) -> Timed:
         host, complete = c_int64(), c_int64()
-        self._check(
-            self._library.am_free(byref(self._calls), self._block, byref(host), byref(complete))
-        )
+        calls = self._calls if wait else self._queued
+        self._check(self._library.am_free(byref(calls), self._block, byref(host), byref(complete)))
         return Timed(host.value, complete.value)
 
     def pair(self, size_bytes: int) -> Timed:

@@ -73,11 +73,18 @@ class PythonLoop:
     def many(self, size_bytes: int, count: int) -> tuple[float, float]:
         make, release = self._make, self._release
         order = draw_order(count).tolist()
-        held = self._held = [None] * count
-        begin = _now()
-        for i in order:
-            held[i] = make(size_bytes)
-        alloc_ns = _now() - begin
+        held: list[Any] = [None] * count
+        try:
+            begin = _now()
+            for i in order:
+                held[i] = make(size_bytes)
+            alloc_ns = _now() - begin
+        except Exception:
+            if release is not None:
+                for block in held:
+                    if block is not None:
+                        release(block)
+            raise
         begin = _now()
         if release is None:
             for i in order:
@@ -86,7 +93,6 @@ class PythonLoop:
             for i in order:
                 release(held[i])
         free_ns = _now() - begin
-        self._held = []
         return alloc_ns / count, free_ns / count
 
     def singles(self, size_bytes: int, count: int) -> Singles:
@@ -122,8 +128,9 @@ class PythonLoop:
         self._held = [block]
         return Timed(host, complete)
 
-    def free(self) -> Timed:
-        held, release, wait = self._held, self._release, self._wait
+    def free(self, wait: bool = True) -> Timed:
+        held, release = self._held, self._release
+        until: Callable[[], object] = self._wait if wait else self._held.clear
         if release is None:
             begin = _now()
             held.clear()
@@ -131,7 +138,7 @@ class PythonLoop:
             begin = _now()
             release(held.pop())
         host = _now() - begin
-        wait()
+        until()
         return Timed(host, _now() - begin)
 
     def pair(self, size_bytes: int) -> Timed:

@@ -1,0 +1,129 @@
+"""What an allocation costs, by the way it takes, its size, and who asks.
+
+One child for each allocator. Document ``latency``, subject = allocator.
+
+``call_ns`` (ns, time) has the axes
+
+- ``path``: ``first`` (the first call of that size at that level in the process), ``miss`` (nothing
+  is cached: the driver is asked), ``hit`` (a block of that size was just freed and is cached),
+  ``give-back`` (exactly one cached block is returned to the driver);
+- ``call``: ``alloc``, ``free``, ``pair`` (both). Not every path has every call: see `CELLS`.
+  ``give-back`` has ``free`` only: the trim (``empty_cache``) of an allocator that caches, the
+  free of one that does not, and the synchronization that empties a driver pool with release
+  threshold 0. The ``free`` of a ``miss`` is the one that follows the missed allocation;
+- ``level``: ``allocator`` (its own entry point: native loop where it has C entry points) or ``op``
+  (the framework's operation, called and dropped by a line of Python);
+- ``wait``: ``host`` (until the call returns) or ``complete`` (until the stream is synchronized
+  after it; the synchronization is part of the reading);
+- ``bytes``: `SIZES`, the same on every machine.
+
+`value` is the median. Hits: means of batches (``meter`` says how many calls a batch has), taken in
+turns over all sizes; in ``complete`` cells single calls. Misses, give-backs: single calls, all of
+them in `samples`, whose minimum, maximum and count are meant to be shown. First: one reading.
+
+Further figures:
+
+| metric | unit | axes | meaning |
+| --- | --- | --- | --- |
+| ``call_p99_ns`` | ns | path=hit, call, level, wait=host, bytes | 99th percentile of calls timed one by one, the clock's cost in it; `samples` and `counts` are the lossless histogram |
+| ``empty_pair_ns`` | ns | level | a pair of functions that do nothing, in the same loop; flag ``over-20-ns`` |
+| ``clock_ns`` | ns | level | two readings of the clock with nothing in between |
+| ``cross_check_loop_ns`` | ns | bytes | a torch hit pair by the native loop, in turns with |
+| ``cross_check_program_ns`` | ns | bytes | the same by a program part that shares no code with it |
+| ``cross_check_ratio`` | ratio | bytes | program / loop of each turn; flag ``over-10-percent`` |
+
+Nothing is subtracted from anything. Notes: ``clock`` (the native clock), ``cpus`` (how many the
+measuring thread may run on: it is not pinned, since threads made later would inherit it).
+"""  # noqa: E501 - a table's row is one line
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from allocmark.allocators import BASE, registry
+from allocmark.allocators.base import Allocator
+from allocmark.figures import Figure
+from allocmark.meters.timing_python import no_garbage_collection
+from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.latency_cells import CELLS, CROSS_SIZES, SIZES, expected
+from allocmark.probes.latency_check import measure_check, measure_cost
+from allocmark.probes.latency_hits import measure_hits
+from allocmark.probes.latency_levels import Bench
+from allocmark.probes.latency_misses import measure_misses
+from allocmark.probes.recorder import Recorder
+from allocmark.probes.replaying import allocator_of, fill
+from allocmark.probes.request import Outcome, Request
+
+__all__ = ["CELLS", "CROSS_SIZES", "EXPERIMENT", "SIZES", "Latency"]
+
+_LIMIT_S = 60.0
+_LEAST_MISSES = {"full": 5}
+_LEAST_QUICK = 2
+"""A quick run takes fewer samples of misses that cost more than the whole of their budget."""
+
+
+class Latency(Experiment):
+    """All sizes, paths and levels of one allocator in one process."""
+
+    name = "latency"
+
+    def __init__(self) -> None:
+        self._known: dict[str, Allocator] = {}
+
+    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
+        """Return the base allocators and whatever is no mere setting of a base one."""
+        self._known = {allocator.name: allocator for allocator in allocators}
+        return [a.name for a in allocators if a.name in BASE or a.framework not in _SETTINGS_OF]
+
+    def requests(self, subject: str, profile: Profile) -> list[Request]:
+        allocator = self._known.get(subject) or registry()[subject]
+        parameters = {
+            "sizes": list(SIZES),
+            "hit_batches": profile.hit_batches,
+            "single_calls": profile.single_calls,
+            "miss_samples": profile.miss_samples,
+            "miss_seconds": profile.miss_seconds,
+            "least_misses": _LEAST_MISSES.get(profile.name, _LEAST_QUICK),
+        }
+        return [
+            Request(
+                self.name,
+                subject,
+                _LIMIT_S,
+                parameters,
+                allocator.environment,
+                allocator.framework,
+            )
+        ]
+
+    def prepare(self, request: Request) -> None:
+        allocator_of(request).prepare()
+
+    def measure(self, request: Request, recorder: Recorder) -> None:
+        allocator = allocator_of(request)
+        allocator.open(request.device)
+        parameters: Any = request.parameters
+        bench = Bench(allocator)
+        recorder.note("clock", bench.clock)
+        recorder.note("cpus", len(os.sched_getaffinity(0)))
+        with no_garbage_collection():
+            with recorder.stage("loop cost"):
+                measure_cost(bench, parameters["hit_batches"], recorder)
+            with recorder.stage("misses"):
+                measure_misses(bench, parameters, recorder)
+            with recorder.stage("hits"):
+                measure_hits(bench, parameters, recorder)
+            with recorder.stage("cross check"):
+                measure_check(bench, parameters["hit_batches"], recorder)
+
+    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+        """Return the figures, with a reason in every cell that was not reached."""
+        sizes = [size for o in outcomes for size in o.request.parameters["sizes"]]
+        return fill(outcomes, expected(sizes))
+
+
+_SETTINGS_OF = ("cuda", "torch")
+
+EXPERIMENT = Latency()

@@ -1,0 +1,111 @@
+"""What the timing loops themselves cost, and whether a second program part reads the same."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from allocmark.allocators.torch_caching import import_torch
+from allocmark.errors import NotMeasurableError
+from allocmark.figures import Figure
+from allocmark.meters import timing_cross
+from allocmark.meters.timing import Loop, NativeLoop
+from allocmark.meters.timing_python import PythonLoop, nothing
+from allocmark.probes.latency_cells import CROSS_SIZES, LEVELS, Cell
+from allocmark.probes.latency_levels import Bench
+from allocmark.probes.recorder import Recorder
+from allocmark.statistics import sampled_figure
+
+EMPTY_PAIR_NS = 20
+FLAG_EMPTY = "over-20-ns"
+CROSS_TOLERANCE = 0.10
+FLAG_CROSS = "over-10-percent"
+
+_NATIVE_PAIRS, _PYTHON_PAIRS = 2000, 200
+_CROSS_PAIRS = 256
+_WARM_UP_S = 0.05
+_UNITS = {"cross_check_loop_ns": "ns", "cross_check_program_ns": "ns", "cross_check_ratio": "ratio"}
+
+
+def measure_cost(bench: Bench, batches: int, recorder: Recorder) -> None:
+    """Record the empty pair and the clock of each level's loop."""
+    _warm_up()
+    for level in LEVELS:
+        loop = bench.loops.get(level)
+        if loop is None:
+            why = bench.why_empty(Cell("miss", "pair", level, "host")) or ""
+            recorder.missing("empty_pair_ns", "ns", why, {"level": level})
+            recorder.missing("clock_ns", "ns", why, {"level": level})
+            continue
+        empty, pairs = _empty(bench, loop)
+        samples = [round(empty.pairs(0, pairs), 3) for _ in range(batches)]
+        meter = f"{loop.meter}, {pairs} empty pairs a batch"
+        figure = sampled_figure("empty_pair_ns", "ns", "time", meter, {"level": level}, samples)
+        if isinstance(loop, NativeLoop) and (figure.value or 0) > EMPTY_PAIR_NS:
+            figure = replace(figure, flags=(*figure.flags, FLAG_EMPTY))
+        recorder.figure(figure)
+        clock = bench.clock if isinstance(loop, NativeLoop) else "perf_counter_ns"
+        readings = loop.clock_ns().tolist()[:batches]
+        recorder.figure(sampled_figure("clock_ns", "ns", "time", clock, {"level": level}, readings))
+
+
+def measure_check(bench: Bench, batches: int, recorder: Recorder) -> None:
+    """Record a torch hit as the loop and as the separate program part read it, in turns."""
+    for size in CROSS_SIZES:
+        try:
+            figures = _check(bench, size, batches)
+        except NotMeasurableError as error:
+            for metric, unit in _UNITS.items():
+                recorder.missing(metric, unit, str(error), {"bytes": size})
+        else:
+            for figure in figures:
+                recorder.figure(figure)
+
+
+def _warm_up() -> None:
+    """Let the processor reach its working clock before anything is read."""
+    loop = NativeLoop.empty("aoti")
+    until = time.monotonic() + _WARM_UP_S
+    while time.monotonic() < until:
+        loop.pairs(0, _NATIVE_PAIRS)
+
+
+def _empty(bench: Bench, loop: Loop) -> tuple[Loop, int]:
+    if isinstance(loop, NativeLoop):
+        return NativeLoop.empty(bench.shape or "aoti"), _NATIVE_PAIRS
+    return PythonLoop(nothing, None, time.monotonic, loop.meter), _PYTHON_PAIRS
+
+
+def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
+    if bench.shape != "aoti":
+        raise NotMeasurableError(
+            f"the separate program part calls torch's C entry points, and {bench.allocator.name} "
+            "has none"
+        )
+    reason = bench.why_not_fit(size)
+    if reason:
+        raise NotMeasurableError(reason)
+    library = Path(import_torch().__path__[0]) / "lib" / "libtorch_cuda.so"
+    loop = bench.loops["allocator"]
+    loop.pairs(size, _CROSS_PAIRS)
+    ours: list[float] = []
+    theirs: list[float] = []
+    for turn in range(batches):
+        # Who goes first changes with each turn, so that neither always finds the caches warm.
+        for is_loop in (True, False) if turn % 2 else (False, True):
+            if is_loop:
+                ours.append(round(loop.pairs(size, _CROSS_PAIRS), 2))
+            else:
+                theirs.append(round(timing_cross.pair_ns(library, size, _CROSS_PAIRS), 2))
+    bench.clean()
+    axes = {"bytes": size}
+    ratios = [program / loop_ns for program, loop_ns in zip(theirs, ours, strict=True)]
+    ratio = sampled_figure("cross_check_ratio", "ratio", "time", "both", axes, ratios)
+    if abs((ratio.value or 0) - 1) > CROSS_TOLERANCE:
+        ratio = replace(ratio, flags=(*ratio.flags, FLAG_CROSS))
+    return [
+        sampled_figure("cross_check_loop_ns", "ns", "time", loop.meter, axes, ours),
+        sampled_figure("cross_check_program_ns", "ns", "time", timing_cross.METER, axes, theirs),
+        ratio,
+    ]

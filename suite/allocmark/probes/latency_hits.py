@@ -1,0 +1,160 @@
+"""Hits: batches taken in turns over all sizes, single calls for the tail, completion apart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocmark.figures import Axis, Figure
+from allocmark.meters.timing import Loop, NativeLoop, quantile_interval
+from allocmark.probes.latency_cells import CALL, CELLS, LEVELS, P99, WAITS, Cell
+from allocmark.probes.latency_levels import Bench, after_failure, in_short, out_of_memory
+from allocmark.probes.recorder import Recorder
+from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL, histogram, sampled_figure
+from allocmark.units import GIB
+
+_CELLS = [call for path, call in CELLS if path == "hit"]
+_ROUNDS = 4
+_ONCE_FROM_BYTES = 4 * GIB
+"""Larger sizes are visited once, with all their batches: to cache such a block takes too long."""
+_NATIVE_PAIRS, _PYTHON_PAIRS = 64, 20
+"""Calls in a batch: some 50 microseconds of a cached hit at either level."""
+_LIVE_BYTES = 4 * GIB
+"""The blocks of an alloc-only batch take no more than this, nor a quarter of what is free."""
+_QUANTILE = 0.99
+FLAG_DRIVER_CALLS = "driver-calls"
+"""The allocator asked the driver during these hits: not all of them were hits."""
+
+
+@dataclass
+class _Readings:
+    """What one level reads at one size, by call."""
+
+    batches: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    singles: dict[str, list[NDArray[np.int64]]] = field(default_factory=lambda: defaultdict(list))
+    completed: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    meters: dict[str, str] = field(default_factory=dict)
+    driver_calls: int = 0
+
+
+def measure_hits(bench: Bench, parameters: Mapping[str, Any], recorder: Recorder) -> None:
+    """Record every cell of the path ``hit``."""
+    reasons: dict[int, str] = {}
+    readings: dict[tuple[str, int], _Readings] = defaultdict(_Readings)
+    if bench.caches:
+        for size, share in _visits(parameters["sizes"]):
+            reason = reasons.get(size) or bench.why_not_fit(size)
+            if reason is None:
+                try:
+                    _visit(bench, size, share, parameters, readings)
+                except Exception as error:
+                    after_failure(bench)
+                    reason = in_short(bench, size, error)
+                    if not out_of_memory(error):
+                        recorder.failure(f"hits of {size} bytes", reason)
+            if reason is not None:
+                reasons[size] = reason
+        bench.clean()
+    for size in parameters["sizes"]:
+        for level, call, wait in product(LEVELS, _CELLS, WAITS):
+            cell = Cell("hit", call, level, wait)
+            why = bench.why_empty(cell) or reasons.get(size)
+            if why is None:
+                _record(readings[bench.read_as(level), size], cell, size, recorder)
+            else:
+                for metric in (CALL, P99) if wait == "host" else (CALL,):
+                    recorder.missing(metric, "ns", why, cell.axes(size))
+
+
+def _visits(sizes: Sequence[int]) -> list[tuple[int, float]]:
+    """Return which sizes to visit in turn, each with the share of its readings to take then."""
+    small = [size for size in sizes if size < _ONCE_FROM_BYTES]
+    large = [size for size in sizes if size >= _ONCE_FROM_BYTES]
+    return [(size, 1 / _ROUNDS) for _ in range(_ROUNDS) for size in small] + [
+        (size, 1.0) for size in large
+    ]
+
+
+def _visit(
+    bench: Bench,
+    size: int,
+    share: float,
+    parameters: Mapping[str, Any],
+    readings: dict[tuple[str, int], _Readings],
+) -> None:
+    bench.clean()
+    room = min(_LIVE_BYTES, bench.free_bytes() // 4) // size
+    batches = ceil(parameters["hit_batches"] * share)
+    singles = ceil(parameters["single_calls"] * share)
+    for level in bench.own_levels():
+        loop, found = bench.loops[level], readings[level, size]
+        pairs = _NATIVE_PAIRS if isinstance(loop, NativeLoop) else _PYTHON_PAIRS
+        blocks = max(1, min(pairs, room))
+        found.meters = {
+            "pair": f"{loop.meter}, {pairs} calls a batch",
+            "alloc": f"{loop.meter}, {blocks} calls a batch",
+            "free": f"{loop.meter}, {blocks} calls a batch",
+        }
+        # What these ask the driver for is cached afterwards.
+        loop.many(size, blocks)
+        loop.pairs(size, pairs)
+        before = bench.allocator.stats().driver_allocs
+        for _ in range(batches):
+            found.batches["pair"].append(round(loop.pairs(size, pairs), 2))
+        for _ in range(batches):
+            alloc_ns, free_ns = loop.many(size, blocks)
+            found.batches["alloc"].append(round(alloc_ns, 2))
+            found.batches["free"].append(round(free_ns, 2))
+        taken = loop.singles(size, singles)
+        found.singles["pair"].append(taken.pair_ns)
+        found.singles["alloc"].append(taken.alloc_ns)
+        found.singles["free"].append(taken.free_ns)
+        after = bench.allocator.stats().driver_allocs
+        found.driver_calls += (after or 0) - (before or 0)
+        if bench.why_empty(Cell("hit", "alloc", level, "complete")) is None:
+            _completed(loop, size, batches, bench.keeps, found)
+
+
+def _completed(loop: Loop, size: int, count: int, keeps: bool, found: _Readings) -> None:
+    """Time calls until the stream is synchronized; without `keeps` that may follow no free."""
+    for _ in range(count):
+        found.completed["alloc"].append(loop.alloc(size).complete_ns)
+        free = loop.free(wait=keeps)
+        if keeps:
+            found.completed["free"].append(free.complete_ns)
+    if keeps:
+        found.completed["pair"] += [loop.pair(size).complete_ns for _ in range(count)]
+
+
+def _record(found: _Readings, cell: Cell, size: int, recorder: Recorder) -> None:
+    axes = cell.axes(size)
+    meter = found.meters[cell.call]
+    single = f"{meter.split(',')[0]}, calls timed singly"
+    if cell.wait == "complete":
+        samples = found.completed[cell.call]
+        recorder.figure(sampled_figure(CALL, "ns", "time", single, axes, samples))
+        return
+    flags = (FLAG_DRIVER_CALLS,) if found.driver_calls else ()
+    figure = sampled_figure(CALL, "ns", "time", meter, axes, found.batches[cell.call])
+    recorder.figure(replace(figure, flags=(*figure.flags, *flags)))
+    recorder.figure(_tail(np.concatenate(found.singles[cell.call]), single, axes, flags))
+
+
+def _tail(
+    calls: NDArray[np.int64], meter: str, axes: Mapping[str, Axis], flags: tuple[str, ...]
+) -> Figure:
+    """Return the 99th percentile of calls timed one by one."""
+    ordered = np.sort(calls)
+    value = float(ordered[ceil(_QUANTILE * len(ordered)) - 1])
+    interval = quantile_interval(ordered, _QUANTILE)
+    if interval is None or interval[1] - interval[0] > WIDE_INTERVAL * value:
+        flags = (FLAG_WIDE, *flags)
+    samples, counts = histogram(ordered.tolist())
+    return Figure(P99, "ns", "time", meter, axes, value, samples, counts, interval, flags=flags)
