@@ -142,9 +142,8 @@ class _Rows:
                 columns[name] = np.asarray(values, dtype=bool)[owner]
             else:
                 codes, names = pd.factorize(np.asarray(values, dtype=object))
-                columns[name] = pd.Categorical.from_codes(
-                    codes[owner], pd.Index(names, dtype=object)
-                )
+                categories = pd.Index(names, dtype=object)
+                columns[name] = pd.Categorical.from_codes(codes[owner], categories)
         columns |= {name: text.column() for name, text in self.text.items()}
         columns |= {name: np.asarray(numbers) for name, numbers in self.numbers.items()}
         columns |= {name: self.axes[name].column(self.length) for name in sorted(self.axes)}

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from allocmark.documents import Document, Failure, path_of, write
 from allocmark.figures import Figure, Series
+from allocmark.statistics import sampled_figure
 from allocmark.units import MIB
 
 STACK = {"gpu": "Test GPU", "driver": "580.1", "cuda": "13.0", "frameworks": {"torch": "2.11.0"}}
@@ -25,7 +28,7 @@ def document(
         "run": "20261101T000000Z",
         "started": "2026-11-01T00:00:00+00:00",
         "seconds": 1.0,
-        "command": f"allocmark run {probe} --allocator {subject}",
+        "command": f"allocmark run --experiment {probe} --subject {subject} --profile quick",
         "suite": "0.1.0",
         "emulated": False,
         "stack": STACK,
@@ -65,3 +68,32 @@ def fragmentation(subject: str, waste: float, peak_mib: int) -> Document:
         )
     failures = [Failure("workload kv-cache", "the process was ended by SIGKILL")]
     return document("fragmentation", subject, figures, series=series, failures=failures)
+
+
+def latency(subject: str, base_ns: float, seed: int = 0) -> Document:
+    """Return what the latency probe reports: hits, misses, tails, costs and the cross check."""
+    rng = np.random.default_rng(seed)
+    figures = []
+    for size in (512, 2 * MIB):
+        axes = {"call": "pair", "level": "allocator", "wait": "host", "bytes": size}
+        hits = (base_ns * rng.normal(1, 0.01, 200)).round(2).tolist()
+        misses = (base_ns * 100 * rng.normal(1, 0.2, 7)).round(2).tolist()
+        hit, miss = {"path": "hit", **axes}, {"path": "miss", **axes}
+        figures += [
+            sampled_figure("call_ns", "ns", "time", "native loop, 64 calls", hit, hits),
+            sampled_figure("call_ns", "ns", "time", "native loop, 1 call", miss, misses),
+            Figure("call_p99_ns", "ns", "time", "native loop, 1 call", hit, 2 * base_ns),
+        ]
+    figures += [
+        Figure("empty_pair_ns", "ns", "time", "native loop", {"level": "allocator"}, 2.5),
+        Figure("clock_ns", "ns", "time", "native loop", {"level": "allocator"}, 21.0),
+        Figure(
+            "call_ns",
+            "ns",
+            "time",
+            "none",
+            {"path": "hit", **axes, "level": "op"},
+            reason=f"{subject} does not do this: nothing here is reached by a framework operation",
+        ),
+    ]
+    return document("latency", subject, figures)

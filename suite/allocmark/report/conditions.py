@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +10,6 @@ import pandas as pd
 
 from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL
 from allocmark.store import FLAG_SEPARATOR, Source, Store
-
-_MOST_COMMANDS = 3
 
 
 def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
@@ -22,9 +21,11 @@ def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
     block = _merged(sources, [_flat(source.document.stack) for source in sources])
     block += _merged(sources, [_flat(source.document.conditions) for source in sources])
     block += _merged(sources, [_run(source) for source in sources])
-    meters = sorted(set(rows.loc[rows["value"].notna(), "meter"].astype(str)))
-    block.append(("meter", ", ".join(meters) or "none"))
-    block += [("samples", _samples(rows)), ("spread", _spread(rows))]
+    measured = rows[rows["value"].notna()]
+    if len(measured):
+        meters = sorted(set(measured["meter"].astype(str)))
+        block.append(("meter", ", ".join(meters)))
+        block += [("samples", _samples(measured)), ("spread", _spread(measured))]
     block.append(("measured again by", _commands(sources)))
     return tuple((name, text) for name, text in block if text)
 
@@ -74,20 +75,20 @@ def _merged(
 
 def _samples(rows: pd.DataFrame) -> str:
     counts = rows.loc[rows["n"] > 0, "n"]
-    if counts.empty:
+    if counts.empty or counts.max() == 1:
         return "one reading each"
     low, high = int(counts.min()), int(counts.max())
     return f"{low:,} each" if low == high else f"{low:,} to {high:,} each"
 
 
 def _spread(rows: pd.DataFrame) -> str:
-    timed = rows[(rows["kind"] != "exact") & rows["value"].notna()]
+    timed = rows[rows["kind"] != "exact"]
     if timed.empty:
         return "exact: repeats to the byte"
     flagged = timed["flags"].astype(object).map(lambda text: FLAG_WIDE in _flags(text)).sum()
     return (
         f"95 % intervals; {flagged} of {len(timed)} figures wider than "
-        f"{WIDE_INTERVAL:.0%} of the median"
+        f"{100 * WIDE_INTERVAL:.0f} % of the median"
     )
 
 
@@ -96,6 +97,16 @@ def _flags(text: object) -> Iterable[str]:
 
 
 def _commands(sources: Sequence[Source]) -> str:
-    commands = list(dict.fromkeys(source.document.command for source in sources))
-    rest = len(commands) - _MOST_COMMANDS
-    return "; ".join(commands[:_MOST_COMMANDS]) + (f"; and {rest} more" if rest > 0 else "")
+    """Return the command that measures all of them again: each one's, without its subject."""
+    commands = [_shared(source) for source in sources] if len(sources) > 1 else []
+    commands = commands or [source.document.command for source in sources]
+    return "; ".join(dict.fromkeys(commands))
+
+
+def _shared(source: Source) -> str:
+    words = source.document.command.split(" ")
+    try:
+        at = words.index(shlex.quote(source.document.subject))
+    except ValueError:
+        return source.document.command
+    return " ".join(words[: at - 1] + words[at + 1 :])

@@ -7,11 +7,19 @@ from typing import Any
 import pandas as pd
 
 from allocmark.report.grid import SUBJECT
+from allocmark.report.numbers import format_value
 from allocmark.report.panel import Panel
 from allocmark.report.pictures import INK, Picture, colours, draw
 from allocmark.report.section import select
 from allocmark.units import GIB, KIB, MIB, format_bytes
 
+_PAIRS = {
+    "metric": "call_ns",
+    "call": "pair",
+    "wait": "host",
+    "level": "allocator",
+    "path": ("hit", "miss"),
+}
 _FEW = 7
 """Lines that can be told apart in one picture."""
 
@@ -24,11 +32,11 @@ def pictures(panel: Panel) -> list[Picture]:
 
 def latency(panel: Panel) -> Picture | None:
     """Draw the median time of an allocation and its free over size: cached, and not."""
-    rows = select(panel, "latency", {"metric": "pair_ns", "path": ("hit", "miss")})
+    rows = select(panel, "latency", _PAIRS)
     rows = rows[rows["value"].notna()]
     if rows.empty:
         return None
-    data = _data(rows, ["subject", "path", "level", "bytes", "value", "low", "high", "n"])
+    data = _data(rows, ["subject", "path", "bytes", "value", "low", "high", "n"])
 
     def paint(axes: Any, shown: pd.DataFrame) -> None:
         import seaborn
@@ -46,6 +54,7 @@ def latency(panel: Panel) -> Picture | None:
             ax=axes,
         )
         axes.set(xscale="log", yscale="log", xlabel="size", ylabel="median of a pair")
+        axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ns"))
         _size_ticks(axes)
         _legend(axes)
 
@@ -70,9 +79,8 @@ def waste(panel: Panel) -> Picture | None:
             fmt=".0f",
             cmap="cividis",
             vmin=0,
-            vmax=100,
             linewidths=1,
-            cbar_kws={"label": "waste, % of the peak reserved bytes"},
+            cbar_kws={"label": "waste, % of peak reserved"},
             ax=axes,
         )
         axes.grid(False)
@@ -164,4 +172,9 @@ def _size_ticks(axes: Any) -> None:
 
 
 def _legend(axes: Any) -> None:
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    legend = axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    for handle in legend.legend_handles:
+        if (
+            getattr(handle, "get_color", str)() == ".2"
+        ):  # seaborn's near black, which vanishes on a dark page.
+            handle.set_color(INK)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -50,7 +50,8 @@ def metric_title(value: object) -> str:
 class Key:
     """A column of the store used as an axis of a grid.
 
-    `order` lists values that come first, in that order; numbers follow by size, text by letter.
+    `order` lists values that come first, in that order; numbers follow by size, and texts as they
+    occur: probes report in an order that means something.
     """
 
     column: str
@@ -66,9 +67,13 @@ class Key:
             return (1, float(value), "")
         return (2, 0.0, "" if _lacking(value) else str(value))
 
+    def ordered(self, values: Iterable[object]) -> Key:
+        """Return the key with an order for texts it did not know: as they occur."""
+        texts = (value for value in values if isinstance(value, str))
+        return replace(self, order=tuple(dict.fromkeys((*self.order, *texts))))
+
 
 SUBJECT = Key("subject", "allocator", order=BASE)
-METER = Key("meter", "meter")
 METRIC = Key("metric", "metric", show=metric_title)
 BYTES = Key("bytes", "size", show=size)
 
@@ -87,23 +92,23 @@ def grid(
     across: Key,
     style: Callable[[Mapping[str, Any]], Style] = lambda row: "median",
     gap: Callable[[Mapping[str, object]], str] = lambda place: NOT_MEASURED,
+    mark_meters: bool = False,
 ) -> Grid:
     """Lay out `rows`. No figure is dropped: axes that still tell figures apart become columns.
 
     `gap` gives the reason for a cell that no figure belongs to, from the place of its row.
+    `mark_meters` flags a figure that another meter read than most of its metric.
     """
     records = cast(dict[int, dict[str, Any]], rows.to_dict("index"))
     down = [*down, *_needed(list(records.values()), [*down, across])]
+    down = [key.ordered(record.get(key.column) for record in records.values()) for key in down]
+    across = across.ordered(record.get(across.column) for record in records.values())
     usual = _usual_meters(list(records.values()))
     cells: dict[tuple[object, ...], dict[object, Cell]] = {}
     for index, record in records.items():
         place = tuple(_hashable(record.get(key.column)) for key in down)
         cell = figure(index, record, style(record))
-        if (
-            record["meter"] != usual.get(record["metric"])
-            and METER not in down
-            and cell.reason is None
-        ):
+        if mark_meters and cell.reason is None and record["meter"] != usual[record["metric"]]:
             cell = replace(cell, flags=(*cell.flags, f"read by {record['meter']}"))
         cells.setdefault(place, {})[_hashable(record.get(across.column))] = cell
     wide = sorted({value for line in cells.values() for value in line}, key=across.rank)

@@ -12,7 +12,7 @@ EMULATED = (
     "Emulated GPU: bytes and counts are the real allocators', times and context are not hardware's."
 )
 FLAG_TEXTS = {
-    FLAG_WIDE: f"interval wider than {WIDE_INTERVAL:.0%} of the median: not settled",
+    FLAG_WIDE: f"interval wider than {100 * WIDE_INTERVAL:.0f} % of the median: not settled",
 }
 _MARKS = "†‡§¶‖"
 

@@ -14,7 +14,18 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 # MiB up to 10 GiB: context and segment sizes are compared in MiB, model sizes in GiB.
 _SIZES = ((10 * GIB, GIB, "GiB"), (MIB, MIB, "MiB"), (KIB, KIB, "KiB"), (0, 1, "B"))
 COUNTS = frozenset(
-    {"count", "calls", "segments", "retries", "failures", "events", "runs", "processes", "threads"}
+    {
+        "count",
+        "calls",
+        "segments",
+        "retries",
+        "failures",
+        "event",
+        "events",
+        "runs",
+        "processes",
+        "threads",
+    }
 )
 """Units that name what is counted, as the heading above the number does."""
 _BARE = COUNTS | {"ratio", ""}

@@ -61,7 +61,8 @@ def draw(
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context({**mpl.rcParamsDefault, "backend": "svg", **_STYLE}):
+    look: Any = {**mpl.rcParamsDefault, "backend": "svg", **_STYLE}
+    with mpl.rc_context(look):
         canvas = Figure(figsize=size, layout="constrained")
         axes = canvas.add_subplot()
         axes.set_title(plain_text(title))
@@ -69,9 +70,9 @@ def draw(
         out = io.StringIO()
         canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": "allocmark"})
     svg = re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE)
-    named = data.assign(
-        **{column: data[column].map(csv_text) for column in data if data[column].dtype == object}
-    )
+    named = data.copy()
+    for column in data.columns[data.dtypes == object]:
+        named[column] = data[column].map(csv_text)
     return Picture(name, title, svg, named.to_csv(index=False, lineterminator="\n"))
 
 

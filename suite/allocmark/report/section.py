@@ -47,12 +47,13 @@ def make(
     title: str,
     about: str = "",
     style: Callable[[Mapping[str, Any]], Style] = median,
+    mark_meters: bool = False,
 ) -> Table | None:
     """Return the table of the rows `where` selects, None where there are none."""
     rows = select(panel, probe, where)
     if rows.empty:
         return None
-    laid_out = grid(rows, down, across, style, lambda place: panel.gap(probe, place))
+    laid_out = grid(rows, down, across, style, lambda place: panel.gap(probe, place), mark_meters)
     return Table(
         f"{probe}-{name}",
         title,

@@ -63,6 +63,7 @@ def tables(panel: Panel) -> list[Table]:
             name=metric,
             title=title,
             about=about,
+            mark_meters=True,
         )
         for probe, glances in (("fragmentation", _GLANCES), ("capacity", _CAPACITY))
         for metric, title, about in glances
@@ -77,6 +78,7 @@ def tables(panel: Panel) -> list[Table]:
             across=vector,
             name=f"workload-{workload}",
             title=f"Workload {workload}: the whole vector",
+            mark_meters=True,
         )
         for workload in values(panel, "fragmentation", "workload")
     ]

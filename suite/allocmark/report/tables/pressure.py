@@ -1,0 +1,86 @@
+"""Pressure: what each counter shows, what stays and why, and the way to a failed allocation."""
+
+from __future__ import annotations
+
+from allocmark.report.grid import SUBJECT, Key, plain
+from allocmark.report.panel import Panel
+from allocmark.report.section import make
+from allocmark.report.table import Table
+
+TITLE = "Behaviour under memory pressure"
+
+_PROBE = "pressure"
+_POINT = Key("point", "point")
+
+
+def _peaks(value: object) -> str:
+    return f"{plain(value)} live peaks"
+
+
+_WORKLOAD = Key("workload", "workload")
+_CAPACITY = Key("capacity_ratio", "capacity", _peaks)
+
+_COUNTERS = (
+    (
+        "shown_bytes",
+        "counter",
+        "What each counter shows",
+        "A GiB of blocks is taken, half of it freed, the cache emptied, the rest freed, the cache "
+        "emptied again.",
+    ),
+    ("kept_bytes", "why", "What the process still holds, and why", ""),
+    (
+        "summary_agrees",
+        "subject",
+        "Whether the framework's summary says what its block map says",
+        "",
+    ),
+)
+_TOWARDS_OOM = (
+    ("completed", "Towards an OOM: runs that completed"),
+    ("capacity_bytes", "Towards an OOM: capacity"),
+    ("failed_event", "Towards an OOM: event that failed"),
+    ("failed_request_bytes", "Towards an OOM: bytes asked for when it failed"),
+    ("failed_cached_bytes", "Towards an OOM: bytes cached and free when it failed"),
+    ("failed_largest_free_bytes", "Towards an OOM: largest cached block when it failed"),
+    ("failed_device_free_bytes", "Towards an OOM: bytes free on the device when it failed"),
+    ("retries", "Towards an OOM: retries (num_alloc_retries)"),
+    ("retries_before", "Towards an OOM: retries seen 100 events before the end"),
+    ("cache_share_max", "Towards an OOM: largest cache share"),
+    ("cache_share_max_before", "Towards an OOM: largest cache share 100 events before the end"),
+    ("cache_share_last_before", "Towards an OOM: last cache share 100 events before the end"),
+    (
+        "inactive_split_bytes_max_before",
+        "Towards an OOM: most free bytes in split segments 100 events before the end",
+    ),
+)
+
+
+def tables(panel: Panel) -> list[Table]:
+    """Return the tables of counters, then one for each measure of the runs towards an OOM."""
+    made = [
+        make(
+            panel,
+            _PROBE,
+            {"metric": metric},
+            down=(SUBJECT,) if axis == SUBJECT.column else (SUBJECT, Key(axis, axis)),
+            across=_POINT,
+            name=metric,
+            title=title,
+            about=about,
+        )
+        for metric, axis, title, about in _COUNTERS
+    ]
+    made += [
+        make(
+            panel,
+            _PROBE,
+            {"metric": metric},
+            down=(SUBJECT, _WORKLOAD),
+            across=_CAPACITY,
+            name=metric,
+            title=title,
+        )
+        for metric, title in _TOWARDS_OOM
+    ]
+    return [table for table in made if table is not None]
