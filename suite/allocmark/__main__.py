@@ -1,0 +1,5 @@
+"""``python -m allocmark``."""
+
+from allocmark.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,229 @@
+"""What asv 0.6 must be told to measure stacks instead of revisions.
+
+- The machine is the GPU, its facts come from the driver, and nobody is asked anything.
+- The environment is the running interpreter; driver, CUDA and framework versions name it, so a
+  changed driver starts a new result file.
+- A run has an identity and an end, so that one that was cut off is carried on.
+
+asv has no hooks for these: they are set on its classes, which is why its version is pinned.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from asv import util
+from asv.commands.run import Run
+from asv.console import log
+from asv.environment import Environment
+from asv.machine import Machine, MachineCollection
+from asv.results import get_filename
+
+from allocmark import progress
+from allocmark.allocators import registry
+from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError
+from allocmark.identity import identity_of, machine_facts, refuse_to_mix
+from allocmark.probes import experiments, run_state
+from allocmark.probes.experiment import PROFILES
+from allocmark.probes.session import RunStoppedError, Session, folder_of, mark_rest
+from allocmark.stack import Stack, read_stack
+from allocmark.tracking import FRAMEWORK, FRESH, PROFILE, RESULTS, RUN
+
+MACHINE_FILE = Path("build") / "asv-machine.json"
+"""Inside the project: cluster nodes share the home folder where asv keeps this by default."""
+_POLL_S = 0.2
+
+
+@functools.cache
+def current_stack() -> Stack:
+    """Return the stack of this machine, read once. Raises `AllocmarkError`."""
+    return read_stack(FRAMEWORK, 0)
+
+
+class StackEnvironment(Environment):  # type: ignore[misc]
+    """The interpreter that runs asv, named by the stack that it measures."""
+
+    tool_name = "stack"
+
+    def __init__(
+        self,
+        conf: Any,
+        python: str,
+        requirements: Mapping[str, str],
+        tagged_env_vars: Mapping[tuple[str, str], str],
+    ) -> None:
+        self._results = Path(conf.results_dir)
+        with _one_sentence():
+            self._machine = machine_facts(current_stack())
+            identity = identity_of(current_stack(), os.environ.get(PROFILE, "full"))
+        version = ".".join(map(str, sys.version_info[:2]))
+        # asv reads it while it makes up the name, before it sets it.
+        self._requirements = {**requirements, **identity}
+        super().__init__(conf, version, self._requirements, tagged_env_vars)
+
+    @classmethod
+    def matches(cls, python: str) -> bool:
+        """Match every specifier: there is one interpreter, the running one."""
+        return True
+
+    @property
+    def installed_commit_hash(self) -> None:
+        """Nothing is installed: the suite measures what it is started with."""
+        return None
+
+    def check_presence(self) -> bool:
+        """Return that the environment is there."""
+        return True
+
+    def create(self) -> None:
+        """Create nothing."""
+
+    def _setup(self) -> None:
+        pass
+
+    def can_install_project(self) -> bool:
+        """Return that asv cannot choose a revision to measure."""
+        return False
+
+    def install_project(self, conf: Any, repo: Any, commit_hash: str | None = None) -> None:
+        """Install nothing; refuse a result file of another stack that has this one's name."""
+        if commit_hash is not None:
+            file = get_filename(current_stack().machine, commit_hash, self.name)
+            with _one_sentence():
+                refuse_to_mix(self._results / file, self.requirements | self._machine)
+
+    def run(self, args: list[str], **kwargs: Any) -> Any:
+        """Run one of asv's own scripts, and show what is measured meanwhile."""
+        # asv drops PYTHONPATH unless told so by this name; the suite may be found through it.
+        env = dict(kwargs.pop("env", os.environ))
+        if env.get("PYTHONPATH"):
+            env.setdefault("ASV_PYTHONPATH", env["PYTHONPATH"])
+        kwargs["env"] = env
+        command = [sys.executable, *args]
+        if "setup_cache" not in args:
+            return util.check_output(command, **kwargs)
+        with _followed() as file:
+            env[progress.VARIABLE] = str(file)
+            out, err, code = util.check_output(command, **kwargs)
+        if code != 0:
+            last = out.strip().rpartition("\n")[2]
+            if code in (EXIT_BAD_INPUT, RunStoppedError.exit_code):
+                raise StoppedBySentence(last, code)
+            log.error(last)
+        return out, err, code
+
+
+class StoppedBySentence(SystemExit):  # noqa: N818 - it ends the process, as its base does
+    """Ends asv with one sentence and an exit code of the suite."""
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(code)
+        log.flush()
+        print(f"\n{sentence}", file=sys.stderr)
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    try:
+        yield
+    except AllocmarkError as error:
+        raise StoppedBySentence(f"allocmark: {error}", error.exit_code) from None
+
+
+@contextmanager
+def _followed() -> Iterator[Path]:
+    """Yield a file; what is appended to it is shown on standard error as it comes."""
+    ended = threading.Event()
+    with tempfile.TemporaryDirectory(prefix="allocmark-") as folder:
+        file = Path(folder) / "progress"
+        file.touch()
+        thread = threading.Thread(target=_follow, args=(file, ended), daemon=True)
+        thread.start()
+        try:
+            yield file
+        finally:
+            ended.set()
+            thread.join()
+
+
+def _follow(file: Path, ended: threading.Event) -> None:
+    with file.open(encoding="utf-8") as stream:
+        last = False
+        shown = False
+        while not last:
+            last = ended.wait(_POLL_S)
+            text = stream.read()
+            if text:
+                # asv has left its cursor at the end of a line of its own.
+                sys.stderr.write(text if shown else "\n" + text)
+                sys.stderr.flush()
+                shown = True
+
+
+def _load_machine(
+    cls: type[MachineCollection], machine_name: str, _path: str | None = None
+) -> dict[str, str]:
+    """Return the facts of this machine instead of a file's; asv asks where it finds none."""
+    with _one_sentence():
+        return {**machine_facts(current_stack()), "machine": machine_name}
+
+
+def _machine_name(cls: type[Machine]) -> str:
+    with _one_sentence():
+        return current_stack().machine
+
+
+def _machine_file() -> str:
+    MACHINE_FILE.parent.mkdir(exist_ok=True)
+    return str(MACHINE_FILE)
+
+
+def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Return asv's ``run`` within a run of the suite, which it begins and ends."""
+
+    def run(cls: type[Run], conf: Any, **kwargs: Any) -> int | None:
+        if kwargs.get("range_spec") is not None:
+            raise util.UserError("stacks are measured, not revisions: run asv without a range")
+        profile = PROFILES["quick" if kwargs.get("quick") else "full"]
+        conf.results_dir = os.environ.get(RESULTS, conf.results_dir)
+        with tempfile.TemporaryDirectory(prefix="allocmark-dry-") as dry, _one_sentence():
+            results = Path(dry if kwargs.get("dry_run") else conf.results_dir).absolute()
+            stack = current_stack()
+            folder = folder_of(results, stack, profile)
+            state = run_state.begin(folder, fresh=bool(os.environ.get(FRESH)))
+            os.environ |= {RESULTS: str(results), PROFILE: profile.name, RUN: state.id}
+            try:
+                code = original(conf=conf, **kwargs)
+            except (KeyboardInterrupt, util.UserError) as error:
+                if isinstance(error, util.UserError) and str(error) != "Interrupted.":
+                    raise
+                raise RunStoppedError(_mark(results, stack, profile.name, state.id)) from None
+            run_state.finish(folder)
+            return code
+
+    return run
+
+
+def _mark(results: Path, stack: Stack, profile: str, run: str) -> str:
+    """Say in a document of each subject not reached that the run was stopped; return a sentence."""
+    why = "the run was stopped before this was measured"
+    session = Session(results, stack, PROFILES[profile], run, progress.Lines(sys.stderr))
+    chosen = [experiments.experiment(name) for name in experiments.NAMES]
+    mark_rest(session, chosen, list(registry().values()), why)
+    return "stopped: every finished document is saved, the same command goes on from there"
+
+
+def setup() -> None:
+    """Tell asv; it calls this as it loads the plugin. Reads no GPU: `asv show` needs none."""
+    Machine.get_unique_machine_name = classmethod(_machine_name)
+    MachineCollection.get_machine_file_path = staticmethod(_machine_file)
+    MachineCollection.load = classmethod(_load_machine)
+    Run.run = classmethod(_measured(Run.run))

@@ -1,0 +1,282 @@
+"""A run session: measures experiments subject by subject and writes each document as it ends.
+
+States of a subject: *taken over* (its document belongs to this run already), *measured* (written
+whole just now, with the reasons for what is missing), or *not reached* (the run was stopped; where
+there is no older document, one is written that says so, and a later run measures it).
+"""
+
+from __future__ import annotations
+
+import errno
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from allocmark import __version__, documents
+from allocmark.allocators.base import Allocator
+from allocmark.conditions import read_conditions
+from allocmark.documents import Document, Failure
+from allocmark.errors import (
+    EXIT_UNCLEAR,
+    AllocmarkError,
+    DocumentError,
+    NotMeasurableError,
+)
+from allocmark.figures import Axis, Figure
+from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.launcher import launch_all
+from allocmark.probes.request import Outcome, Request
+from allocmark.probes.run_state import now
+from allocmark.progress import Progress
+from allocmark.stack import Stack
+
+NOT_REACHED = "run"
+"""The stage of the failure that stands for everything a stopped run did not come to."""
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class RunStoppedError(AllocmarkError):
+    """The run ended early: what was finished is saved, the rest is not measured."""
+
+    exit_code = EXIT_UNCLEAR
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where documents go and what they are taken under.
+
+    `run` is the id that groups them; `takes_over` says whether documents that already carry it
+    count as done.
+    """
+
+    results: Path
+    stack: Stack
+    profile: Profile
+    run: str
+    progress: Progress
+    takes_over: bool = True
+    device: int = 0
+    allocator_file: Path | None = None
+
+    def path(self, experiment: Experiment, subject: str) -> Path:
+        """Return where one document lies."""
+        names = (self.stack.machine, self.stack.name, self.profile.name, experiment.name, subject)
+        return documents.path_of(self.results, *names)
+
+
+def folder_of(results: Path, stack: Stack, profile: Profile) -> Path:
+    """Return where the documents of a stack and profile lie."""
+    return results / stack.machine / stack.name / profile.name
+
+
+def measure_experiment(
+    session: Session,
+    experiment: Experiment,
+    allocators: Sequence[Allocator],
+    only: Iterable[str] | None = None,
+) -> Iterator[Path]:
+    """Measure the subjects (those of `only`, where it is given), one document after another.
+
+    Raises `RunStoppedError` where the disk is full; everything finished before is saved.
+    """
+    chosen = _chosen(session, experiment, allocators, only)
+    for number, subject in enumerate(chosen, 1):
+        path = session.path(experiment, subject)
+        title = f"{experiment.name} {subject} ({number}/{len(chosen)})"
+        if session.takes_over and _is_done(path, session.run):
+            session.progress.end(f"{title}: taken over from the run that was cut off")
+        else:
+            document = _measure(session, experiment, subject, title)
+            _write(path, document)
+            session.progress.end(f"{title}: {_summary(document)}")
+        yield path
+
+
+def mark_rest(
+    session: Session, experiments: Iterable[Experiment], allocators: Sequence[Allocator], why: str
+) -> None:
+    """Write a document that says why for each subject that has none, as far as the disk allows."""
+    for experiment in experiments:
+        for subject in experiment.subjects(allocators, session.profile):
+            path = session.path(experiment, subject)
+            if not path.exists():
+                failures = [Failure(NOT_REACHED, why)]
+                empty = _document(session, experiment, subject, now(), 0.0, {}, failures=failures)
+                try:
+                    documents.write(path, empty)
+                except OSError:
+                    return
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Turn Ctrl-C, and a termination such as asv's, into `RunStoppedError`.
+
+    asv answers Ctrl-C by SIGTERM to the process that measures and kills it a second later.
+    """
+    before = None
+    if threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise RunStoppedError(
+            "stopped: every finished document is saved, the same command goes on from there"
+        ) from error
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _chosen(
+    session: Session,
+    experiment: Experiment,
+    allocators: Sequence[Allocator],
+    only: Iterable[str] | None,
+) -> list[str]:
+    subjects = experiment.subjects(allocators, session.profile)
+    wanted = None if only is None else set(only)
+    return [subject for subject in subjects if wanted is None or subject in wanted]
+
+
+def _is_done(path: Path, run: str) -> bool:
+    if not path.exists():
+        return False
+    try:
+        document = documents.read(path)
+    except DocumentError:
+        return False
+    reached = all(failure.stage != NOT_REACHED for failure in document.failures)
+    return document.run == run and document.suite == __version__ and reached
+
+
+def _measure(session: Session, experiment: Experiment, subject: str, title: str) -> Document:
+    started, begin = now(), time.monotonic()
+    before = _conditions(session)
+    outcomes: list[Outcome] = []
+    failures: list[Failure] = []
+    try:
+        requests = _requests(session, experiment, subject)
+        session.progress.begin(title, len(requests))
+        for outcome in launch_all(requests):
+            outcomes.append(outcome)
+            failures += outcome.failures
+            session.progress.step(len(outcomes))
+    except NotMeasurableError as error:
+        failures.append(Failure("start", str(error)))
+    figures = _combined(experiment, outcomes, failures)
+    if not figures and not failures:
+        failures.append(Failure("start", "nothing was reported"))
+    conditions = {
+        "before": before,
+        "after": _conditions(session),
+        "notes": _notes(outcomes),
+        "processes": len(outcomes),
+    }
+    seconds = round(time.monotonic() - begin, 3)
+    made = _document(session, experiment, subject, started, seconds, conditions, figures, failures)
+    return replace(made, series=[series for outcome in outcomes for series in outcome.series])
+
+
+def _requests(session: Session, experiment: Experiment, subject: str) -> list[Request]:
+    return [
+        replace(request, device=session.device, allocator_file=session.allocator_file)
+        for request in experiment.requests(subject, session.profile)
+    ]
+
+
+def _combined(
+    experiment: Experiment, outcomes: Sequence[Outcome], failures: list[Failure]
+) -> list[Figure]:
+    """Join the outcomes; an experiment that cannot must not lose what its children read."""
+    try:
+        return experiment.combine(outcomes)
+    except Exception as error:
+        failures.append(Failure("combine", f"{type(error).__name__}: {error}"))
+        return [figure for outcome in outcomes for figure in outcome.figures]
+
+
+def _notes(outcomes: Sequence[Outcome]) -> dict[str, Axis | list[Axis]]:
+    """Return the named values of all children: one where they agree, all where they differ."""
+    told: dict[str, list[Axis]] = {}
+    for outcome in outcomes:
+        for name, value in outcome.notes.items():
+            values = told.setdefault(name, [])
+            if value not in values:
+                values.append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in told.items()}
+
+
+def _conditions(session: Session) -> Mapping[str, Any]:
+    conditions: Mapping[str, Any] = read_conditions(session.device).to_json()
+    return conditions
+
+
+def _document(
+    session: Session,
+    experiment: Experiment,
+    subject: str,
+    started: str,
+    seconds: float,
+    conditions: Mapping[str, Any],
+    figures: Sequence[Figure] = (),
+    failures: Sequence[Failure] = (),
+) -> Document:
+    return Document(
+        probe=experiment.name,
+        subject=subject,
+        profile=session.profile.name,
+        run=session.run,
+        started=started,
+        seconds=seconds,
+        command=rerun_command(session, experiment, subject),
+        suite=__version__,
+        emulated=session.stack.emulated,
+        stack=session.stack.to_json(),
+        conditions=conditions,
+        figures=figures,
+        # Ten children that fail alike have one reason.
+        failures=list(dict.fromkeys(failures)),
+    )
+
+
+def rerun_command(session: Session, experiment: Experiment, subject: str) -> str:
+    """Return the command line that measures this document alone."""
+    words = ["allocmark", "run", "--experiment", experiment.name, "--subject", subject]
+    words += ["--profile", session.profile.name]
+    if session.allocator_file is not None:
+        words += ["--allocator-file", session.allocator_file.name]
+    return shlex.join(words)
+
+
+def _write(path: Path, document: Document) -> None:
+    try:
+        documents.write(path, document)
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise RunStoppedError(
+                f"the disk is full: {path.name} could not be saved, everything finished before is; "
+                "make room and give the same command again"
+            ) from error
+        raise RunStoppedError(f"{path} cannot be written ({error.strerror})") from error
+
+
+def _summary(document: Document) -> str:
+    measured = sum(figure.value is not None for figure in document.figures)
+    text = f"{measured} figures in {document.seconds:.1f} s"
+    if not document.failures:
+        return text
+    first = document.failures[0]
+    more = f" (and {len(document.failures) - 1} more)" if len(document.failures) > 1 else ""
+    return f"{text}; {first.stage}: {first.reason}{more}"

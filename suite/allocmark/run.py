@@ -1,0 +1,155 @@
+"""What ``allocmark run`` does: a whole run through asv, or the named documents directly.
+
+asv is started in a process of its own, as a user would start it; its plugin measures. Documents
+asked for by name are measured here and join the run that the folder holds.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from allocmark.allocators import registry
+from allocmark.errors import EXIT_FINE, AllocmarkError, UnknownNameError
+from allocmark.probes import experiments, run_state
+from allocmark.probes.experiment import PROFILES, Experiment, Profile
+from allocmark.probes.session import (
+    RunStoppedError,
+    Session,
+    folder_of,
+    measure_experiment,
+    stoppable,
+)
+from allocmark.progress import shown
+from allocmark.report import write_report
+from allocmark.stack import read_stack
+from allocmark.tracking import FRAMEWORK, FRESH, RESULTS
+
+CONFIG = "asv.conf.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for. Without a filter (`experiments`, `subjects`, a file): all of it."""
+
+    profile: str = "full"
+    experiments: Sequence[str] = ()
+    subjects: Sequence[str] = ()
+    allocator_file: Path | None = None
+    results: Path | None = None
+    fresh: bool = False
+
+    @property
+    def filtered(self) -> bool:
+        """Whether only some documents are asked for."""
+        return bool(self.experiments or self.subjects or self.allocator_file)
+
+
+def run(options: Options) -> Path:
+    """Measure, write the report, and return the path of its page.
+
+    Raises `AllocmarkError` for names that do not exist, and where the run was stopped.
+    """
+    profile = profile_of(options.profile)
+    if options.filtered:
+        results = (options.results or _project() / "results").absolute()
+        _run_directly(options, profile, results)
+    else:
+        project = _project()
+        results = (options.results or project / "results").absolute()
+        _run_asv(project, options, results)
+    return write_report(results, results.parent / "reports")
+
+
+def profile_of(name: str) -> Profile:
+    """Return a profile. Raises `UnknownNameError`."""
+    if name not in PROFILES:
+        raise UnknownNameError("profile", name, list(PROFILES))
+    return PROFILES[name]
+
+
+def _project() -> Path:
+    """Return the folder with asv's configuration: this one or the nearest above."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / CONFIG).is_file():
+            return folder
+    raise AllocmarkError(
+        f"there is no {CONFIG} here or above: run this in a clone of allocmark, "
+        "or say where results go (--results) and what to measure (--experiment)"
+    )
+
+
+def _run_asv(project: Path, options: Options, results: Path) -> None:
+    command = [sys.executable, "-m", "asv", "run", "--record-samples"]
+    if options.profile == "quick":
+        command.append("--quick")
+    environment = {**os.environ, RESULTS: str(results)}
+    if options.fresh:
+        environment[FRESH] = "1"
+    process = subprocess.Popen(command, cwd=project, env=environment)
+    interrupted = False
+    while process.poll() is None:
+        try:
+            process.wait()
+        except KeyboardInterrupt:
+            interrupted = True  # The terminal has told asv too: it says what is saved.
+    if interrupted or process.returncode != EXIT_FINE:
+        raise AsvEndedError(process.returncode or RunStoppedError.exit_code)
+
+
+class AsvEndedError(AllocmarkError):
+    """asv ended by itself and has said why."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"asv run ended with exit code {code}: no report was written")
+        self.exit_code = code if code > 0 else RunStoppedError.exit_code
+
+
+def _run_directly(options: Options, profile: Profile, results: Path) -> None:
+    known = registry(options.allocator_file)
+    allocators = list(known.values())
+    chosen = [experiments.experiment(name) for name in options.experiments or experiments.NAMES]
+    only = _subjects(options, profile, chosen, set(known) - set(registry()))
+    stack = read_stack(FRAMEWORK, 0)
+    folder = folder_of(results, stack, profile)
+    state = run_state.begin(folder, fresh=True) if options.fresh else run_state.join(folder)
+    with shown() as progress, stoppable():
+        session = Session(
+            results,
+            stack,
+            profile,
+            state.id,
+            progress,
+            takes_over=False,
+            allocator_file=options.allocator_file,
+        )
+        paths = [
+            path
+            for experiment in chosen
+            for path in measure_experiment(session, experiment, allocators, only)
+        ]
+    if not paths:
+        raise AllocmarkError(
+            f"nothing was measured: the {profile.name} profile has no such document, "
+            "see `allocmark list`"
+        )
+
+
+def _subjects(
+    options: Options, profile: Profile, chosen: Sequence[Experiment], own: set[str]
+) -> list[str] | None:
+    """Return the subjects asked for: those named, else those of the user's file, else all."""
+    known = registry(options.allocator_file)
+    every = PROFILES["full"]
+    possible = dict.fromkeys(known)
+    for experiment in chosen:
+        possible |= dict.fromkeys(experiment.subjects(list(known.values()), every))
+    for name in options.subjects:
+        if name not in possible:
+            raise UnknownNameError("allocator or subject", name, list(possible))
+    return list(options.subjects) or sorted(own) or None

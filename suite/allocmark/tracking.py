@@ -1,0 +1,53 @@
+"""The bridge between asv's benchmarks and the suite: one experiment in, a folder of cells out.
+
+The plugin says in the environment what the benchmarks of one run share; a benchmark that is run
+without it measures in full, into the project's results.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+from allocmark.allocators import registry
+from allocmark.cells import write_cells
+from allocmark.errors import AllocmarkError
+from allocmark.probes import experiments, run_state
+from allocmark.probes.experiment import PROFILES
+from allocmark.probes.session import Session, folder_of, measure_experiment, stoppable
+from allocmark.progress import shown
+from allocmark.stack import read_stack
+
+FRAMEWORK = "torch"
+"""The framework of a run's stack; the bare driver is measured under the same one."""
+RESULTS = "ALLOCMARK_RESULTS"
+"""The results folder, absolute."""
+PROFILE = "ALLOCMARK_PROFILE"
+RUN = "ALLOCMARK_RUN"
+"""The id of the run that the plugin has begun."""
+FRESH = "ALLOCMARK_FRESH"
+"""Set: begin a run instead of carrying on one that was cut off."""
+
+
+def measure_cells(experiment_name: str, metrics: Collection[str], project: Path) -> str:
+    """Measure an experiment, or take over what this run has of it; return the folder of its cells.
+
+    Errors become one sentence and an exit code: asv's plugin passes both on.
+    """
+    try:
+        with stoppable(), shown() as progress:
+            results = Path(os.environ.get(RESULTS, project / "results"))
+            profile = PROFILES[os.environ.get(PROFILE, "full")]
+            stack = read_stack(FRAMEWORK, 0)
+            run = os.environ.get(RUN) or run_state.join(folder_of(results, stack, profile)).id
+            session = Session(results, stack, profile, run, progress)
+            experiment = experiments.experiment(experiment_name)
+            paths = list(measure_experiment(session, experiment, list(registry().values())))
+            cells = Path.cwd() / "cells"
+            write_cells(cells, paths, metrics)
+            return str(cells)
+    except AllocmarkError as error:
+        print(f"allocmark: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from error
