@@ -172,9 +172,10 @@ def _size_ticks(axes: Any) -> None:
 
 
 def _legend(axes: Any) -> None:
+    from matplotlib.lines import Line2D
+
     legend = axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     for handle in legend.legend_handles:
-        if (
-            getattr(handle, "get_color", str)() == ".2"
-        ):  # seaborn's near black, which vanishes on a dark page.
+        # seaborn explains line styles in near black, which vanishes on a dark page.
+        if isinstance(handle, Line2D) and handle.get_color() == ".2":
             handle.set_color(INK)

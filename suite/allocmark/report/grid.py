@@ -90,6 +90,7 @@ def grid(
     rows: pd.DataFrame,
     down: Sequence[Key],
     across: Key,
+    *,
     style: Callable[[Mapping[str, Any]], Style] = lambda row: "median",
     gap: Callable[[Mapping[str, object]], str] = lambda place: NOT_MEASURED,
     mark_meters: bool = False,

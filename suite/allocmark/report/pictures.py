@@ -71,7 +71,7 @@ def draw(
         canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": "allocmark"})
     svg = re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE)
     named = data.copy()
-    for column in data.columns[data.dtypes == object]:
+    for column in data.select_dtypes(include="object"):
         named[column] = data[column].map(csv_text)
     return Picture(name, title, svg, named.to_csv(index=False, lineterminator="\n"))
 

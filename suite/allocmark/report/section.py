@@ -53,7 +53,14 @@ def make(
     rows = select(panel, probe, where)
     if rows.empty:
         return None
-    laid_out = grid(rows, down, across, style, lambda place: panel.gap(probe, place), mark_meters)
+    laid_out = grid(
+        rows,
+        down,
+        across,
+        style=style,
+        gap=lambda place: panel.gap(probe, place),
+        mark_meters=mark_meters,
+    )
     return Table(
         f"{probe}-{name}",
         title,

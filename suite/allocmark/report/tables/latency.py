@@ -40,7 +40,7 @@ _CHECKS = ("cross_check_loop_ns", "cross_check_program_ns", "cross_check_ratio")
 
 
 def tables(panel: Panel) -> list[Table]:
-    """Return a table for each path and level, the tails of hits, and what measuring itself costs."""
+    """Return a table for each path and level, the tails of hits, and what measuring costs."""
     made = [
         make(
             panel,
