@@ -70,13 +70,13 @@ class Ballast:
     def leave(self, wanted_bytes: int) -> int:
         """Grow or shrink until `wanted_bytes` are free; return the bytes really free.
 
-        `wanted_bytes` is a multiple of `STEP_BYTES`; what lies between two steps of the free
-        memory cannot be taken. Raises `NotMeasurableError` where so much is not free even without
-        ballast, or where the free memory does not keep still.
+        Both are taken in whole steps of `STEP_BYTES`: what lies between two of them cannot be held.
+        Raises `NotMeasurableError` where so much is not free even without ballast, or where the
+        free memory does not keep still.
         """
         for _ in range(_ROUNDS):
             free = runtime.memory_info()[0]
-            excess = free // STEP_BYTES * STEP_BYTES - wanted_bytes
+            excess = (free // STEP_BYTES - wanted_bytes // STEP_BYTES) * STEP_BYTES
             if excess == 0:
                 return free
             if excess < 0 and self.held_bytes == 0:
