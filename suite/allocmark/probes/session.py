@@ -191,7 +191,12 @@ def _measure(session: Session, experiment: Experiment, subject: str, title: str)
 
 def _requests(session: Session, experiment: Experiment, subject: str) -> list[Request]:
     return [
-        replace(request, device=session.device, allocator_file=session.allocator_file)
+        replace(
+            request,
+            environment=dict(request.environment),  # Read-only mappings cannot be sent.
+            device=session.device,
+            allocator_file=session.allocator_file,
+        )
         for request in experiment.requests(subject, session.profile)
     ]
 
