@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from allocmark.allocators.base import Allocator, Capability, Stats
 from allocmark.errors import DeviceOutOfMemoryError
 from allocmark.workloads.trace import Op, Trace

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from replay_support import CountingAllocator, alloc, emulated, free, needs_torch, trace
-
 from allocmark.allocators.base import Capability
 from allocmark.probes.replay import Script, replay, spaced
 from allocmark.workloads.trace import Op, Trace
+from hypothesis import given
+from hypothesis import strategies as st
+from replay_support import CountingAllocator, alloc, emulated, free, needs_torch, trace
 
 
 def test_runs_every_event_in_order_and_frees_what_is_left() -> None:
@@ -99,7 +98,7 @@ def test_points_are_ascending_within_the_trace_and_few(
     chosen = spaced(events, points, [also])
     assert chosen == sorted(set(chosen))
     assert also in chosen and chosen[-1] in (events - 1, also)
-    assert 0 <= chosen[0] and len(chosen) <= points + 1
+    assert chosen[0] >= 0 and len(chosen) <= points + 1
 
 
 @st.composite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 from typing import Any
 
@@ -34,7 +35,7 @@ def device_bytes(device: int) -> int:
 def _open(device: int) -> tuple[Any, Any]:
     """Find the runtime's device by its PCI bus: the two count differently."""
     try:
-        import pynvml
+        pynvml = importlib.import_module("pynvml")
     except ImportError as error:
         raise NotMeasurableError(f"nvidia-ml-py cannot be imported here ({error})") from None
     bus = ctypes.create_string_buffer(32)

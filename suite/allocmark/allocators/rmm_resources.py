@@ -1,0 +1,113 @@
+"""RMM's memory resources: its pool, its arenas, and its front over the driver's own pool.
+
+Each is used as it comes: the pool and the arenas begin with half of the free memory. Streams are
+left out, since not every release tells the handle of one.
+
+Source: RMM's Python API reference, module ``rmm.mr``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from allocmark.allocators.base import Allocator, Capability, Stats
+from allocmark.cuda import runtime
+from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
+
+_POOLED = frozenset({Capability.CACHE, Capability.RESTART, Capability.EXACT})
+
+
+class RmmResource(Allocator):
+    """One resource; `make` builds it over a counted upstream, which is plain cudaMalloc."""
+
+    framework = "rmm"
+    capabilities = _POOLED
+
+    def __init__(self, name: str, make: Callable[[Any, Any], Any]) -> None:
+        super().__init__(name)
+        self._make = make
+
+    def prepare(self) -> None:
+        _import_rmm()
+
+    def open(self, device: int) -> None:
+        self._mr = _import_rmm()
+        runtime.set_device(device)
+        self._live: dict[int, int] = {}
+        self._allocated = self._peak_allocated = 0
+        self._build()
+
+    def alloc(self, size_bytes: int, stream: int = 0) -> int:
+        try:
+            block: int = self._resource.allocate(size_bytes)
+        except MemoryError as error:  # How RMM's bad_alloc arrives in Python.
+            raise DeviceOutOfMemoryError(str(error)) from None
+        self._live[block] = size_bytes
+        self._allocated += size_bytes
+        self._peak_allocated = max(self._peak_allocated, self._allocated)
+        return block
+
+    def free(self, block: int, stream: int = 0) -> None:
+        size_bytes = self._live.pop(block)
+        self._allocated -= size_bytes
+        self._resource.deallocate(block, size_bytes)
+
+    def synchronize(self) -> None:
+        runtime.synchronize()
+
+    def stats(self) -> Stats:
+        """Return requested bytes as we count them, and the upstream's counters."""
+        upstream = self._upstream.allocation_counts
+        return Stats(
+            allocated_bytes=self._allocated,
+            reserved_bytes=upstream.current_bytes,
+            peak_allocated_bytes=self._peak_allocated,
+            peak_reserved_bytes=upstream.peak_bytes,
+            segments=upstream.current_count,
+            driver_allocs=upstream.total_count,
+            driver_frees=upstream.total_count - upstream.current_count,
+        )
+
+    def restart(self) -> None:
+        for block in list(self._live):
+            self.free(block)
+        self.synchronize()
+        # The old resource gives its memory back before the new one asks for its share.
+        del self._resource, self._upstream
+        self._peak_allocated = 0
+        self._build()
+
+    def reset_peaks(self) -> None:
+        self._peak_allocated = self._allocated
+
+    def _build(self) -> None:
+        self._upstream = self._mr.StatisticsResourceAdaptor(self._mr.CudaMemoryResource())
+        self._resource = self._make(self._mr, self._upstream)
+
+
+class RmmAsync(RmmResource):
+    """``CudaAsyncMemoryResource``: a pool of the driver's, which has no upstream to count."""
+
+    capabilities = _POOLED - {Capability.EXACT}
+
+    def stats(self) -> Stats:
+        """Return requested bytes as we count them: the resource tells nothing."""
+        return Stats(allocated_bytes=self._allocated, peak_allocated_bytes=self._peak_allocated)
+
+
+def _import_rmm() -> ModuleType:
+    """Import RMM's resources. Raises `NotMeasurableError` where it is missing."""
+    try:
+        return importlib.import_module("rmm.mr")
+    except ImportError as error:
+        raise NotMeasurableError(f"rmm cannot be imported here ({error})") from error
+
+
+ALLOCATORS = (
+    RmmResource("rmm-pool", lambda mr, upstream: mr.PoolMemoryResource(upstream)),
+    RmmResource("rmm-arena", lambda mr, upstream: mr.ArenaMemoryResource(upstream)),
+    RmmAsync("rmm-async", lambda mr, upstream: mr.CudaAsyncMemoryResource()),
+)
