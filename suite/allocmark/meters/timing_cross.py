@@ -6,39 +6,39 @@ The two take turns batch by batch in one process, so that drift of the machine m
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 from allocmark.compile import shared_library
 from allocmark.errors import NotMeasurableError
 from allocmark.meters.timing import SOURCES
 
-METER = "separate C++ program part (std::chrono)"
 
+class CrossCheck:
+    """The separate program part, pointed at the libtorch_cuda.so that this process has loaded.
 
-@cache
-def _program() -> Callable[[bytes, int, int], float]:
-    path = shared_library(
-        "crosscheck", [SOURCES / "crosscheck.cpp"], language="c++", flags=["-ldl"]
-    )
-    function = ctypes.CDLL(str(path)).allocmark_crosscheck
-    function.argtypes = (ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int)
-    function.restype = ctypes.c_double
-    return function
-
-
-def pair_ns(torch_library: Path, size_bytes: int, pairs: int) -> float:
-    """Return the mean nanoseconds of a pair over one batch, as the separate part reads it.
-
-    `torch_library` is the loaded libtorch_cuda.so. Raises `NotMeasurableError` where it has no
-    C entry points or a call fails.
+    Raises `NotMeasurableError` where it cannot be built or torch has no C entry points.
     """
-    value = _program()(str(torch_library).encode(), size_bytes, pairs)
-    if value > 0:
+
+    meter = "separate C++ program part (std::chrono)"
+
+    def __init__(self, torch_library: Path) -> None:
+        path = shared_library(
+            "crosscheck", [SOURCES / "crosscheck.cpp"], language="c++", flags=["-ldl"]
+        )
+        library = ctypes.CDLL(str(path))
+        library.allocmark_crosscheck_open.argtypes = (ctypes.c_char_p,)
+        library.allocmark_crosscheck_open.restype = ctypes.c_bool
+        self._pairs = library.allocmark_crosscheck
+        self._pairs.argtypes = (ctypes.c_uint64, ctypes.c_int)
+        self._pairs.restype = ctypes.c_double
+        if not library.allocmark_crosscheck_open(str(torch_library).encode()):
+            raise NotMeasurableError(
+                f"the separate program part finds no C entry points in {torch_library.name}"
+            )
+
+    def pairs(self, size_bytes: int, count: int) -> float:
+        """Return the mean nanoseconds of an alloc-and-free pair over one batch."""
+        value = float(self._pairs(size_bytes, count))
+        if value < 0:
+            raise NotMeasurableError(f"the separate program part could not get {size_bytes} bytes")
         return value
-    raise NotMeasurableError(
-        "the separate program part finds no C entry points in this torch"
-        if value > -2  # noqa: PLR2004 - the codes of crosscheck.cpp
-        else f"the separate program part could not allocate {size_bytes} bytes"
-    )

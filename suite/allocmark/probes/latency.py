@@ -60,7 +60,7 @@ __all__ = ["CELLS", "CROSS_SIZES", "EXPERIMENT", "SIZES", "Latency"]
 
 _LIMIT_S = 60.0
 _LEAST_MISSES = {"full": 5}
-_LEAST_QUICK = 2
+_LEAST_QUICK = 1
 """A quick run takes fewer samples of misses that cost more than the whole of their budget."""
 
 
@@ -93,7 +93,7 @@ class Latency(Experiment):
                 subject,
                 _LIMIT_S,
                 parameters,
-                allocator.environment,
+                dict(allocator.environment),
                 allocator.framework,
             )
         ]

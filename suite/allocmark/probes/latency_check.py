@@ -9,8 +9,8 @@ from pathlib import Path
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Figure
-from allocmark.meters import timing_cross
 from allocmark.meters.timing import Loop, NativeLoop
+from allocmark.meters.timing_cross import CrossCheck
 from allocmark.meters.timing_python import PythonLoop, nothing
 from allocmark.probes.latency_cells import CROSS_SIZES, LEVELS, Cell
 from allocmark.probes.latency_levels import Bench
@@ -86,9 +86,10 @@ def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
     reason = bench.why_not_fit(size)
     if reason:
         raise NotMeasurableError(reason)
-    library = Path(import_torch().__path__[0]) / "lib" / "libtorch_cuda.so"
+    program = CrossCheck(Path(import_torch().__path__[0]) / "lib" / "libtorch_cuda.so")
     loop = bench.loops["allocator"]
     loop.pairs(size, _CROSS_PAIRS)
+    program.pairs(size, _CROSS_PAIRS)
     ours: list[float] = []
     theirs: list[float] = []
     for turn in range(batches):
@@ -97,15 +98,15 @@ def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
             if is_loop:
                 ours.append(round(loop.pairs(size, _CROSS_PAIRS), 2))
             else:
-                theirs.append(round(timing_cross.pair_ns(library, size, _CROSS_PAIRS), 2))
+                theirs.append(round(program.pairs(size, _CROSS_PAIRS), 2))
     bench.clean()
     axes = {"bytes": size}
-    ratios = [program / loop_ns for program, loop_ns in zip(theirs, ours, strict=True)]
+    ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
     ratio = sampled_figure("cross_check_ratio", "ratio", "time", "both", axes, ratios)
     if abs((ratio.value or 0) - 1) > CROSS_TOLERANCE:
         ratio = replace(ratio, flags=(*ratio.flags, FLAG_CROSS))
     return [
         sampled_figure("cross_check_loop_ns", "ns", "time", loop.meter, axes, ours),
-        sampled_figure("cross_check_program_ns", "ns", "time", timing_cross.METER, axes, theirs),
+        sampled_figure("cross_check_program_ns", "ns", "time", program.meter, axes, theirs),
         ratio,
     ]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from allocmark.figures import Axis, Figure
 from allocmark.meters.timing import Loop, NativeLoop, quantile_interval
-from allocmark.probes.latency_cells import CALL, CELLS, LEVELS, P99, WAITS, Cell
+from allocmark.probes.latency_cells import CALL, CELLS, LEVELS, P99, WAITS, Cell, stream_ordered
 from allocmark.probes.latency_levels import Bench, after_failure, in_short, out_of_memory
 from allocmark.probes.recorder import Recorder
 from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL, histogram, sampled_figure
@@ -24,8 +24,9 @@ _CELLS = [call for path, call in CELLS if path == "hit"]
 _ROUNDS = 4
 _ONCE_FROM_BYTES = 4 * GIB
 """Larger sizes are visited once, with all their batches: to cache such a block takes too long."""
-_NATIVE_PAIRS, _PYTHON_PAIRS = 64, 20
-"""Calls in a batch: some 50 microseconds of a cached hit at either level."""
+_BATCH = {True: (32, 10), False: (64, 20)}
+"""Calls in a native and in a Python batch, by whether memory is handed out in stream order (which
+takes longer): some 50 microseconds of cached hits."""
 _LIVE_BYTES = 4 * GIB
 """The blocks of an alloc-only batch take no more than this, nor a quarter of what is free."""
 _QUANTILE = 0.99
@@ -50,7 +51,10 @@ def measure_hits(bench: Bench, parameters: Mapping[str, Any], recorder: Recorder
     readings: dict[tuple[str, int], _Readings] = defaultdict(_Readings)
     if bench.caches:
         for size, share in _visits(parameters["sizes"]):
-            reason = reasons.get(size) or bench.why_not_fit(size)
+            reason = reasons.get(size)
+            if reason is None:
+                bench.clean()
+                reason = bench.why_not_fit(size)
             if reason is None:
                 try:
                     _visit(bench, size, share, parameters, readings)
@@ -89,13 +93,13 @@ def _visit(
     parameters: Mapping[str, Any],
     readings: dict[tuple[str, int], _Readings],
 ) -> None:
-    bench.clean()
     room = min(_LIVE_BYTES, bench.free_bytes() // 4) // size
     batches = ceil(parameters["hit_batches"] * share)
     singles = ceil(parameters["single_calls"] * share)
     for level in bench.own_levels():
         loop, found = bench.loops[level], readings[level, size]
-        pairs = _NATIVE_PAIRS if isinstance(loop, NativeLoop) else _PYTHON_PAIRS
+        native, python = _BATCH[stream_ordered(bench.allocator)]
+        pairs = native if isinstance(loop, NativeLoop) else python
         blocks = max(1, min(pairs, room))
         found.meters = {
             "pair": f"{loop.meter}, {pairs} calls a batch",

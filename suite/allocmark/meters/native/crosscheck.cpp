@@ -11,6 +11,9 @@ namespace {
 using Allocate = std::int32_t (*)(std::uint64_t, void **);
 using Release = std::int32_t (*)(void *);
 
+Allocate allocate = nullptr;
+Release release = nullptr;
+
 template <typename Function> Function find(void *library, const char *name)
 {
     return reinterpret_cast<Function>(dlsym(library, name));
@@ -18,18 +21,19 @@ template <typename Function> Function find(void *library, const char *name)
 
 } // namespace
 
-// Mean nanoseconds of an alloc-and-free pair over `pairs` of them. -1: the library is not loaded
-// or lacks the entry points; -2: a call failed.
-extern "C" double allocmark_crosscheck(const char *library_path, std::uint64_t bytes, int pairs)
+// Finds the entry points in a library that is already loaded; false where there are none.
+extern "C" bool allocmark_crosscheck_open(const char *library_path)
 {
     void *library = dlopen(library_path, RTLD_NOW | RTLD_NOLOAD);
-    if (library == nullptr) return -1;
-    const auto allocate = find<Allocate>(library, "aoti_torch_cuda_caching_allocator_raw_alloc");
-    const auto release = find<Release>(library, "aoti_torch_cuda_caching_allocator_raw_delete");
-    if (allocate == nullptr || release == nullptr) {
-        dlclose(library);
-        return -1;
-    }
+    if (library == nullptr) return false;
+    allocate = find<Allocate>(library, "aoti_torch_cuda_caching_allocator_raw_alloc");
+    release = find<Release>(library, "aoti_torch_cuda_caching_allocator_raw_delete");
+    return allocate != nullptr && release != nullptr;
+}
+
+// Mean nanoseconds of an alloc-and-free pair over `pairs` of them; negative where a call failed.
+extern "C" double allocmark_crosscheck(std::uint64_t bytes, int pairs)
+{
     bool failed = false;
     const auto begin = std::chrono::steady_clock::now();
     for (int left = pairs; left > 0 && !failed; --left) {
@@ -37,6 +41,5 @@ extern "C" double allocmark_crosscheck(const char *library_path, std::uint64_t b
         failed = allocate(bytes, &memory) != 0 || release(memory) != 0;
     }
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-    dlclose(library);
-    return failed ? -2 : took.count() / pairs;
+    return failed ? -1 : took.count() / pairs;
 }
