@@ -9,8 +9,9 @@ from allocmark.units import GIB, KIB, MIB
 
 DIGITS = 3
 
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "seconds": 1.0}
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+# In nanoseconds, so that whole ones stay whole.
+_TIME_UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "seconds": 1e9}
+_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 # MiB up to 10 GiB: context and segment sizes are compared in MiB, model sizes in GiB.
 _SIZES = ((10 * GIB, GIB, "GiB"), (MIB, MIB, "MiB"), (KIB, KIB, "KiB"), (0, 1, "B"))
 COUNTS = frozenset(
@@ -30,7 +31,7 @@ COUNTS = frozenset(
 """Units that name what is counted, as the heading above the number does."""
 _BARE = COUNTS | {"ratio", ""}
 _SHARES = frozenset({"share", "fraction"})
-UNIT_ENDINGS = frozenset({*_SECONDS, "bytes", "count"})
+UNIT_ENDINGS = frozenset({*_TIME_UNITS, "bytes", "count"})
 """What a metric's name may end in besides what it is."""
 
 
@@ -45,10 +46,11 @@ class Scale:
 def scale_of(value: float, unit: str) -> Scale:
     """Return the unit that suits a value measured in `unit`."""
     size = abs(value)
-    if unit in _SECONDS:
-        seconds = size * _SECONDS[unit]
-        factor, name = next(((f, n) for f, n in _TIMES if seconds >= f * 0.9995), _TIMES[-1])
-        return Scale(factor / _SECONDS[unit], name)
+    if unit in _TIME_UNITS:
+        # What rounds to 1000 of a unit is 1 of the next.
+        nanoseconds = size * _TIME_UNITS[unit] / 0.9995
+        factor, name = next(((f, n) for f, n in _TIMES if nanoseconds >= f), _TIMES[-1])
+        return Scale(factor / _TIME_UNITS[unit], name)
     if unit == "bytes":
         return next(Scale(factor, name) for least, factor, name in _SIZES if size >= least)
     if unit in _SHARES:

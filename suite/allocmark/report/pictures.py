@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from allocmark.report.escape import csv_text
 
@@ -71,8 +72,9 @@ def draw(
         canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": "allocmark"})
     svg = re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE)
     named = data.copy()
-    for column in data.select_dtypes(include="object"):
-        named[column] = data[column].map(csv_text)
+    for column in data.columns:
+        if not is_numeric_dtype(data[column]):
+            named[column] = data[column].astype(str).map(csv_text)
     return Picture(name, title, svg, named.to_csv(index=False, lineterminator="\n"))
 
 

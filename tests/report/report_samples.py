@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from allocmark.figures import Figure, Series
 from allocmark.statistics import sampled_figure
 from allocmark.units import MIB
 
-STACK = {"gpu": "Test GPU", "driver": "580.1", "cuda": "13.0", "frameworks": {"torch": "2.11.0"}}
+STACK = {"gpu": "Test GPU", "driver": "580.1", "cuda": "13.0", "torch": "2.11.0+cu130"}
 
 
 def document(
@@ -97,3 +98,48 @@ def latency(subject: str, base_ns: float, seed: int = 0) -> Document:
         ),
     ]
     return document("latency", subject, figures)
+
+
+def pressure(subject: str) -> Document:
+    """Return what the pressure probe reports: counters at points, and a run towards an OOM."""
+    figures = []
+    for point, shown in (("before", 0), ("1 GiB taken", 1024), ("cache emptied", 2)):
+        axes = {"point": point}
+        for counter, extra in (("allocated", 0), ("NVML process", 527)):
+            value = (shown + extra) * MIB
+            placed = {**axes, "counter": counter}
+            figures.append(Figure("shown_bytes", "bytes", "exact", counter, placed, value))
+        live = {**axes, "why": "live blocks"}
+        figures.append(Figure("kept_bytes", "bytes", "exact", "block map", live, shown * MIB))
+    for ratio in (1.0, 1.5):
+        axes = {"workload": "training", "capacity_ratio": ratio}
+        meter = "allocator counters, in a ballast"
+        figures.append(Figure("completed", "share", "sampled", meter, axes, float(ratio > 1)))
+        figures.append(Figure("retries", "retries", "sampled", meter, axes, 3.0))
+    return document("pressure", subject, figures)
+
+
+def capacity(subject: str) -> Document:
+    """Return what the capacity probe reports of one workload, and why not of the other."""
+    meter = "ballast, cudaMemGetInfo"
+    name = "smallest_capacity_bytes"
+    found, missed = {"workload": "training"}, {"workload": "uniform"}
+    figures = [
+        Figure(name, "bytes", "sampled", meter, found, 110 * MIB, flags=("not-monotonic",)),
+        Figure(name, "bytes", "exact", "none", missed, reason="left out after 40 s"),
+    ]
+    return document("capacity", subject, figures)
+
+
+def everything(root: Path, **changes: Any) -> None:
+    """Write a small run of every probe; `changes` are fields of its documents."""
+    made = [
+        fragmentation("torch-native", 0.1, 120),
+        fragmentation("cuda-malloc", 0.2, 150),
+        latency("torch-native", 700),
+        latency("cuda-malloc", 90_000),
+        capacity("torch-native"),
+        pressure("torch-native"),
+    ]
+    for one in made:
+        put(root, replace(one, **changes))
