@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from allocmark.documents import Document, Failure, path_of, write
-from allocmark.figures import Figure, Series
+from allocmark.figures import Axis, Figure, Series
 from allocmark.statistics import sampled_figure
 from allocmark.units import MIB
 
@@ -76,10 +76,16 @@ def latency(subject: str, base_ns: float, seed: int = 0) -> Document:
     rng = np.random.default_rng(seed)
     figures = []
     for size in (512, 2 * MIB):
-        axes = {"call": "pair", "level": "allocator", "wait": "host", "bytes": size}
+        axes: dict[str, Axis] = {
+            "call": "pair",
+            "level": "allocator",
+            "wait": "host",
+            "bytes": size,
+        }
         hits = (base_ns * rng.normal(1, 0.01, 200)).round(2).tolist()
         misses = (base_ns * 100 * rng.normal(1, 0.2, 7)).round(2).tolist()
-        hit, miss = {"path": "hit", **axes}, {"path": "miss", **axes}
+        hit: dict[str, Axis] = {"path": "hit", **axes}
+        miss: dict[str, Axis] = {"path": "miss", **axes}
         figures += [
             sampled_figure("call_ns", "ns", "time", "native loop, 64 calls", hit, hits),
             sampled_figure("call_ns", "ns", "time", "native loop, 1 call", miss, misses),
@@ -112,10 +118,10 @@ def pressure(subject: str) -> Document:
         live = {**axes, "why": "live blocks"}
         figures.append(Figure("kept_bytes", "bytes", "exact", "block map", live, shown * MIB))
     for ratio in (1.0, 1.5):
-        axes = {"workload": "training", "capacity_ratio": ratio}
+        place: dict[str, Axis] = {"workload": "training", "capacity_ratio": ratio}
         meter = "allocator counters, in a ballast"
-        figures.append(Figure("completed", "share", "sampled", meter, axes, float(ratio > 1)))
-        figures.append(Figure("retries", "retries", "sampled", meter, axes, 3.0))
+        figures.append(Figure("completed", "share", "sampled", meter, place, float(ratio > 1)))
+        figures.append(Figure("retries", "retries", "sampled", meter, place, 3.0))
     return document("pressure", subject, figures)
 
 

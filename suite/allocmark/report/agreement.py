@@ -89,7 +89,7 @@ class Agreement:
 def compare(a: Path, b: Path) -> Agreement:
     """Compare two results folders figure by figure. Raises `AllocmarkError` if one is empty."""
     first, second = (_placed(load(root).figures) for root in (a, b))
-    joined = first.join(second, lsuffix="_a", rsuffix="_b", how="outer")
+    joined = first.add_suffix("_a").join(second.add_suffix("_b"), how="outer")
     has_a, has_b = joined["value_a"].notna(), joined["value_b"].notna()
     both = joined[has_a & has_b].copy()
     both["difference"] = (both["value_b"] - both["value_a"]).abs() / both["value_a"].abs()

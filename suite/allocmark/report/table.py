@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -37,7 +37,7 @@ class Cell:
     high: float | None = None
     reason: str | None = None
     flags: tuple[str, ...] = ()
-    rows: tuple[Hashable, ...] = ()
+    rows: tuple[int, ...] = ()
     formula: str | None = None
 
 
@@ -79,7 +79,7 @@ def figure_text(row: Mapping[str, Any], style: Style) -> str:
     return format_interval(value, row["low"], row["high"], unit)
 
 
-def figure(index: Hashable, row: Mapping[str, Any], style: Style = "median") -> Cell:
+def figure(index: int, row: Mapping[str, Any], style: Style = "median") -> Cell:
     """Return the cell of one store row, which is a number or a reason."""
     if math.isnan(row["value"]):
         reason = row["reason"]
