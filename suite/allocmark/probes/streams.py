@@ -1,0 +1,132 @@
+"""What streams cost an allocator that knows them: memory by pool, time by handoff, and threads.
+
+One child for each such allocator. Document ``streams``, subject = allocator.
+
+**Tasks on streams**, axes ``use``, ``streams`` (1, 2, 4, 8, 16), ``bytes`` (`SIZES`). A task
+allocates one block, has the GPU write it, and frees it; nothing waits for the GPU in between.
+
+- ``private``: `TASKS` tasks take turns over N streams, each block used on its own stream;
+- ``handoff``: the same, but each block is used on the next stream and ``record_stream`` is called
+  on it, so that its free waits for that stream (one stream alone has nobody to hand to);
+- ``one-shot``: N tasks, each on a stream made for it and never used again.
+
+| metric | unit | kind | meaning |
+| --- | --- | --- | --- |
+| ``reserved_bytes`` | bytes | exact* | held from the driver when all blocks have been freed, before any synchronization |
+| ``peak_reserved_bytes`` | bytes | exact* | the most held on the way |
+| ``pair_ns`` | ns | time | alloc and free of a task, with ``record_stream`` in a handoff; without each stream's first task, except in ``one-shot``, which has only such |
+
+exact*: ``sampled`` for allocators that do not repeat to the byte, and for ``handoff``.
+
+**Private pools**, axes ``pool`` (``mempool``: torch.cuda.MemPool, ``graph``: a captured CUDA graph)
+and ``stage``: ``held_bytes`` (bytes, exact), reserved bytes beyond those before, with `POOL_BLOCKS`
+blocks of `POOL_BLOCK_BYTES` ``live``, then ``dropped`` (all tensors deleted), ``emptied``
+(``empty_cache``), ``released`` (pool or graph deleted, then ``empty_cache``).
+
+**Threads**, axes ``threads`` (1, 2, 4, 8), ``stream`` (``own``: one for each thread, ``shared``:
+one for all). Native threads, no GIL: each makes `PAIRS` alloc-and-free pairs of cached blocks of
+`THREAD_BYTES`.
+
+| metric | unit | meaning |
+| --- | --- | --- |
+| ``throughput_per_s`` | pairs/s | all threads together, from the first one's start to the last one's end |
+| ``thread_pair_ns`` | ns | that time divided by the pairs of one thread: constant where there is no contention |
+| ``speedup`` | ratio | throughput over the median throughput of one thread |
+
+Flag ``fewer-cpus``: more threads than processors to run them. Note: ``cpus``.
+"""  # noqa: E501 - a table's row is one line
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from allocmark.allocators import BASE, registry
+from allocmark.allocators.base import Allocator, Capability
+from allocmark.figures import Figure
+from allocmark.meters.timing_python import no_garbage_collection
+from allocmark.probes import streams_pools, streams_tasks, streams_threads
+from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.recorder import Recorder
+from allocmark.probes.replaying import allocator_of, fill
+from allocmark.probes.request import Outcome, Request
+from allocmark.probes.streams_pools import POOL_BLOCK_BYTES, POOL_BLOCKS
+from allocmark.probes.streams_tasks import SIZES, TASKS
+from allocmark.probes.streams_threads import PAIRS, THREAD_BYTES
+
+__all__ = [
+    "EXPERIMENT",
+    "PAIRS",
+    "POOL_BLOCKS",
+    "POOL_BLOCK_BYTES",
+    "SIZES",
+    "TASKS",
+    "THREAD_BYTES",
+    "Streams",
+]
+
+_LIMIT_S = 60.0
+_REPEATS = {"full": 10}
+_REPEATS_QUICK = 5
+
+
+class Streams(Experiment):
+    """All uses of streams, private pools and threads over one allocator in one process."""
+
+    name = "streams"
+
+    def __init__(self) -> None:
+        self._known: dict[str, Allocator] = {}
+
+    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
+        self._known = {allocator.name: allocator for allocator in allocators}
+        return [
+            allocator.name
+            for allocator in allocators
+            if Capability.STREAMS in allocator.capabilities
+            and (profile.all_settings or allocator.name in BASE)
+        ]
+
+    def requests(self, subject: str, profile: Profile) -> list[Request]:
+        allocator = self._known.get(subject) or registry()[subject]
+        parameters = {"repeats": _REPEATS.get(profile.name, _REPEATS_QUICK)}
+        return [
+            Request(
+                self.name,
+                subject,
+                _LIMIT_S,
+                parameters,
+                dict(allocator.environment),
+                allocator.framework,
+            )
+        ]
+
+    def prepare(self, request: Request) -> None:
+        allocator_of(request).prepare()
+
+    def measure(self, request: Request, recorder: Recorder) -> None:
+        allocator = allocator_of(request)
+        allocator.open(request.device)
+        repeats: int = request.parameters["repeats"]
+        recorder.note("cpus", len(os.sched_getaffinity(0)))
+        with no_garbage_collection():
+            with recorder.stage("tasks"):
+                streams_tasks.measure(allocator, repeats, recorder)
+            with recorder.stage("threads"):
+                streams_threads.measure(allocator, request.device, repeats, recorder)
+            with recorder.stage("private pools"):
+                streams_pools.measure(allocator, recorder)
+
+    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+        """Return the figures, with a reason in every cell that was not reached."""
+        return fill(
+            outcomes,
+            [
+                *streams_tasks.expected(),
+                *streams_pools.expected(),
+                *streams_threads.expected(),
+            ],
+        )
+
+
+EXPERIMENT = Streams()
