@@ -155,12 +155,12 @@ def figures(
     axes = {"workload": workload}
     cells: list[Figure] = []
     for metric, unit in METRICS.items():
-        first = runs[0]
-        if metric in first.reasons:
-            cells.append(Figure(metric, unit, "exact", "none", axes, reason=first.reasons[metric]))
+        reasons = [run.reasons[metric] for run in runs if metric in run.reasons]
+        if reasons:
+            cells.append(Figure(metric, unit, "exact", "none", axes, reason=reasons[0]))
             continue
         samples = [run.values[metric] for run in runs]
-        kind, meter = _kind_and_meter(metric, script, allocator, first.reserved_from_device)
+        kind, meter = _kind_and_meter(metric, script, allocator, runs[0].reserved_from_device)
         if kind != "exact":
             cells.append(sampled_figure(metric, unit, kind, meter, axes, samples))
             continue
