@@ -32,8 +32,8 @@ from allocmark.allocators import registry
 from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError
 from allocmark.identity import identity_of, machine_facts, refuse_to_mix
 from allocmark.probes import experiments, run_state
-from allocmark.probes.experiment import PROFILES
-from allocmark.probes.session import RunStoppedError, Session, folder_of, mark_rest
+from allocmark.probes.experiment import PROFILES, Profile
+from allocmark.probes.session import STOPPED, RunStoppedError, Session, folder_of, mark_rest
 from allocmark.stack import Stack, read_stack
 from allocmark.tracking import FRAMEWORK, FRESH, PROFILE, RESULTS, RUN
 
@@ -205,20 +205,22 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
             except (KeyboardInterrupt, util.UserError) as error:
                 if isinstance(error, util.UserError) and str(error) != "Interrupted.":
                     raise
-                raise RunStoppedError(_mark(results, stack, profile.name, state.id)) from None
+                if not kwargs.get("bench"):
+                    _mark_rest(results, stack, profile, state.id)
+                raise RunStoppedError(STOPPED) from None
             run_state.finish(folder)
             return code
 
     return run
 
 
-def _mark(results: Path, stack: Stack, profile: str, run: str) -> str:
-    """Say in a document of each subject not reached that the run was stopped; return a sentence."""
-    why = "the run was stopped before this was measured"
-    session = Session(results, stack, PROFILES[profile], run, progress.Lines(sys.stderr))
+def _mark_rest(results: Path, stack: Stack, profile: Profile, run: str) -> None:
+    """Say in a document of each subject that has none that the run was stopped."""
+    session = Session(results, stack, profile, run, progress.Lines(sys.stderr))
     chosen = [experiments.experiment(name) for name in experiments.NAMES]
-    mark_rest(session, chosen, list(registry().values()), why)
-    return "stopped: every finished document is saved, the same command goes on from there"
+    mark_rest(
+        session, chosen, list(registry().values()), "the run was stopped before this was measured"
+    )
 
 
 def setup() -> None:

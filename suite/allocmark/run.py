@@ -15,6 +15,7 @@ from pathlib import Path
 
 from allocmark.allocators import registry
 from allocmark.errors import EXIT_FINE, AllocmarkError, UnknownNameError
+from allocmark.lifetime import end_with_parent
 from allocmark.probes import experiments, run_state
 from allocmark.probes.experiment import PROFILES, Experiment, Profile
 from allocmark.probes.session import (
@@ -91,7 +92,7 @@ def _run_asv(project: Path, options: Options, results: Path) -> None:
     environment = {**os.environ, RESULTS: str(results)}
     if options.fresh:
         environment[FRESH] = "1"
-    process = subprocess.Popen(command, cwd=project, env=environment)
+    process = subprocess.Popen(command, cwd=project, env=environment, preexec_fn=end_with_parent)
     interrupted = False
     while process.poll() is None:
         try:

@@ -7,6 +7,7 @@ without it measures in full, into the project's results.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from allocmark.allocators import registry
 from allocmark.cells import write_cells
 from allocmark.errors import AllocmarkError
+from allocmark.lifetime import end_with_parent
 from allocmark.probes import experiments, run_state
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.session import Session, folder_of, measure_experiment, stoppable
@@ -36,6 +38,7 @@ def measure_cells(experiment_name: str, metrics: Collection[str], project: Path)
 
     Errors become one sentence and an exit code: asv's plugin passes both on.
     """
+    end_with_parent(signal.SIGTERM)
     try:
         with stoppable(), shown() as progress:
             results = Path(os.environ.get(RESULTS, project / "results"))

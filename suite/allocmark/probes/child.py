@@ -7,24 +7,20 @@ to the file descriptor named on the command line; standard output and error stay
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import signal
 import sys
 
 from allocmark.errors import NotMeasurableError
+from allocmark.lifetime import end_with_parent
 from allocmark.probes.experiments import experiment
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.request import Request
 
-_PR_SET_PDEATHSIG = 1
-
 
 def main(pipe: int) -> int:
     """Serve one request; returns the exit code."""
-    # A run that was killed must not leave a child measuring beside the one that carries it on.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     request = Request.from_json(json.loads(sys.stdin.readline()))
     chosen = experiment(request.experiment)
     with os.fdopen(pipe, "w") as stream:

@@ -39,6 +39,7 @@ from allocmark.stack import Stack
 
 NOT_REACHED = "run"
 """The stage of the failure that stands for everything a stopped run did not come to."""
+STOPPED = "stopped: every finished document is saved, the same command goes on from there"
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -90,7 +91,7 @@ def measure_experiment(
     for number, subject in enumerate(chosen, 1):
         path = session.path(experiment, subject)
         title = f"{experiment.name} {subject} ({number}/{len(chosen)})"
-        if session.takes_over and _is_done(path, session.run):
+        if session.takes_over and _is_done(path, session):
             session.progress.end(f"{title}: taken over from the run that was cut off")
         else:
             document = _measure(session, experiment, subject, title)
@@ -127,9 +128,7 @@ def stoppable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        raise RunStoppedError(
-            "stopped: every finished document is saved, the same command goes on from there"
-        ) from error
+        raise RunStoppedError(STOPPED) from error
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
@@ -150,15 +149,20 @@ def _chosen(
     return [subject for subject in subjects if wanted is None or subject in wanted]
 
 
-def _is_done(path: Path, run: str) -> bool:
+def _is_done(path: Path, session: Session) -> bool:
     if not path.exists():
         return False
     try:
         document = documents.read(path)
     except DocumentError:
         return False
-    reached = all(failure.stage != NOT_REACHED for failure in document.failures)
-    return document.run == run and document.suite == __version__ and reached
+    return (
+        document.run == session.run
+        and document.suite == __version__
+        # A results folder may be shared: the run may have begun on another host.
+        and document.stack == session.stack.to_json()
+        and all(failure.stage != NOT_REACHED for failure in document.failures)
+    )
 
 
 def _measure(session: Session, experiment: Experiment, subject: str, title: str) -> Document:

@@ -1,0 +1,263 @@
+"""Run sessions: what is written, taken over, marked, and saved when a run is stopped."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allocmark import documents
+from allocmark.allocators.base import Allocator
+from allocmark.documents import Document, Failure
+from allocmark.errors import NotMeasurableError
+from allocmark.figures import Figure, Series
+from allocmark.probes import run_state, session
+from allocmark.probes.experiment import PROFILES, Experiment, Profile
+from allocmark.probes.recorder import Recorder
+from allocmark.probes.request import Outcome, Request
+from allocmark.probes.session import (
+    NOT_REACHED,
+    RunStoppedError,
+    Session,
+    mark_rest,
+    measure_experiment,
+    stoppable,
+)
+
+FIGURE = Figure("x_bytes", "bytes", "exact", "meter", {}, 1.0)
+
+
+class Silent:
+    """Progress that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def begin(self, title: str, processes: int) -> None:
+        self.lines.append(f"begin {title} {processes}")
+
+    def step(self, done: int) -> None:
+        self.lines.append(f"step {done}")
+
+    def end(self, text: str) -> None:
+        self.lines.append(f"end {text}")
+
+
+@dataclass(frozen=True)
+class FakeStack:
+    """As much of a stack as a session reads."""
+
+    machine: str = "GPU"
+    name: str = "stack"
+    emulated: bool = True
+    driver: str = "1"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"driver": self.driver}
+
+
+class Conditions:
+    def to_json(self) -> dict[str, Any]:
+        return {"clock": 1}
+
+
+class Fake(Experiment):
+    """Three subjects, two children each."""
+
+    name = "fake"
+
+    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
+        return ["a", "b", "c"]
+
+    def requests(self, subject: str, profile: Profile) -> list[Request]:
+        return [Request(self.name, subject, 1.0), Request(self.name, subject, 1.0)]
+
+    def measure(self, request: Request, recorder: Recorder) -> None:
+        raise AssertionError("runs in children only")
+
+
+Launch = Callable[[Sequence[Request]], Iterator[Outcome]]
+
+
+def answering(*, note: str = "n", failure: str | None = None) -> Launch:
+    def launch(requests: Sequence[Request]) -> Iterator[Outcome]:
+        for number, request in enumerate(requests):
+            failures = [Failure("start", failure)] if failure else []
+            figures = [] if failure else [FIGURE]
+            series = [Series("curve", {}, {"x": [number]})]
+            yield Outcome(request, 0.1, figures, series, failures, {"same": note, "number": number})
+
+    return launch
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    monkeypatch.setattr(session, "read_conditions", lambda device: Conditions())
+    monkeypatch.setattr(session, "launch_all", answering())
+    stack: Any = FakeStack()
+    return Session(tmp_path, stack, PROFILES["quick"], "run-1", Silent())
+
+
+def measured(opened: Session, experiment: Experiment | None = None) -> list[Document]:
+    return [documents.read(p) for p in measure_experiment(opened, experiment or Fake(), [])]
+
+
+def test_a_document_says_what_it_was_taken_under(opened: Session) -> None:
+    (first, *_) = measured(opened)
+    assert (first.probe, first.subject, first.profile, first.run) == ("fake", "a", "quick", "run-1")
+    assert first.stack == {"driver": "1"}
+    assert first.emulated
+    assert first.conditions["before"] == first.conditions["after"] == {"clock": 1}
+    assert first.conditions["notes"] == {"same": "n", "number": [0, 1]}
+    assert first.command == "allocmark run --experiment fake --subject a --profile quick"
+    assert len(first.figures) == len(first.series) == 2
+
+
+def test_only_the_chosen_subjects_are_measured(opened: Session) -> None:
+    paths = list(measure_experiment(opened, Fake(), [], ["c", "z"]))
+    assert [path.name for path in paths] == ["fake.c.json.gz"]
+
+
+def test_a_run_carried_on_takes_over_what_it_has(
+    opened: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iterator = measure_experiment(opened, Fake(), [])
+    kept = next(iterator).read_bytes()
+    iterator.close()
+    monkeypatch.setattr(session, "launch_all", answering(note="second"))
+    first, second, _ = measured(opened)
+    assert first.conditions["notes"]["same"] == "n"
+    assert second.conditions["notes"]["same"] == "second"
+    assert opened.path(Fake(), "a").read_bytes() == kept
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"run": "run-2"},
+        {"takes_over": False},
+        {"stack": FakeStack(driver="2")},
+    ],
+)
+def test_what_another_run_or_stack_measured_is_measured_again(
+    opened: Session, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]
+) -> None:
+    measured(opened)
+    monkeypatch.setattr(session, "launch_all", answering(note="again"))
+    again = measured(replace(opened, **change))
+    assert {document.conditions["notes"]["same"] for document in again} == {"again"}
+
+
+def test_a_damaged_document_is_measured_again(opened: Session) -> None:
+    path = opened.path(Fake(), "a")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"half a docum")
+    assert measured(opened)[0].figures
+
+
+def test_children_that_fail_alike_have_one_reason(
+    opened: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "launch_all", answering(failure="killed"))
+    assert measured(opened)[0].failures == [Failure("start", "killed")]
+
+
+def test_an_experiment_that_cannot_be_asked_leaves_its_reason(opened: Session) -> None:
+    class Unable(Fake):
+        def requests(self, subject: str, profile: Profile) -> list[Request]:
+            raise NotMeasurableError("needs two GPUs")
+
+    assert measured(opened, Unable())[0].failures == [Failure("start", "needs two GPUs")]
+
+
+def test_children_that_say_nothing_leave_a_reason(
+    opened: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "launch_all", lambda requests: iter(()))
+    assert measured(opened)[0].failures == [Failure("start", "nothing was reported")]
+
+
+def test_an_experiment_that_cannot_combine_loses_no_reading(opened: Session) -> None:
+    class Broken(Fake):
+        def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+            raise ZeroDivisionError("oops")
+
+    first = measured(opened, Broken())[0]
+    assert len(first.figures) == 2
+    assert first.failures == [Failure("combine", "ZeroDivisionError: oops")]
+
+
+def test_a_full_disk_stops_with_a_sentence_and_keeps_what_was_saved(
+    opened: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = documents.write
+
+    def full(path: Path, document: Document) -> None:
+        if document.subject == "b":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, document)
+
+    monkeypatch.setattr(documents, "write", full)
+    with pytest.raises(RunStoppedError, match="disk is full") as stopped:
+        list(measure_experiment(opened, Fake(), []))
+    assert stopped.value.exit_code == 3
+    assert opened.path(Fake(), "a").exists()
+    assert not opened.path(Fake(), "b").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_with_a_sentence(number: signal.Signals) -> None:
+    with pytest.raises(RunStoppedError, match="same command goes on"), stoppable():
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_the_rest_of_a_stopped_run_says_why_and_is_measured_later(opened: Session) -> None:
+    iterator = measure_experiment(opened, Fake(), [])
+    kept = next(iterator).read_bytes()
+    iterator.close()
+    mark_rest(opened, [Fake()], [], "stopped")
+    assert opened.path(Fake(), "a").read_bytes() == kept
+    marked = documents.read(opened.path(Fake(), "c"))
+    assert marked.failures == [Failure(NOT_REACHED, "stopped")]
+    assert all(document.figures for document in measured(opened))
+
+
+def test_marking_stops_quietly_on_a_full_disk(
+    opened: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, document: Document) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(documents, "write", full)
+    mark_rest(opened, [Fake()], [], "stopped")
+    assert not list(opened.results.rglob("*"))
+
+
+def test_a_run_is_carried_on_until_it_is_finished(tmp_path: Path) -> None:
+    first = run_state.begin(tmp_path)
+    assert run_state.begin(tmp_path) == first
+    run_state.finish(tmp_path)
+    assert run_state.join(tmp_path).id == first.id
+    second = run_state.begin(tmp_path)
+    assert second.id != first.id
+    assert run_state.begin(tmp_path, fresh=True).id != second.id
+
+
+def test_another_suite_version_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run_state.begin(tmp_path)
+    monkeypatch.setattr(run_state, "__version__", "9")
+    assert run_state.begin(tmp_path).id != first.id
+
+
+def test_a_damaged_run_file_begins_anew(tmp_path: Path) -> None:
+    first = run_state.begin(tmp_path)
+    (tmp_path / run_state.FILE_NAME).write_text("{")
+    assert run_state.read(tmp_path) is None
+    assert run_state.begin(tmp_path).id != first.id
