@@ -152,8 +152,8 @@ def search(name, work):
 
 @needs_torch
 def test_torch_needs_its_whole_segments() -> None:
-    # 3 MiB come from a 20 MiB segment, 11 MiB from one of 12 MiB: 32 MiB in all.
-    work = "search('torch-native', trace(alloc(0, 3 * MIB), alloc(1, 11 * MIB)))"
+    # 11 MiB come from a 12 MiB segment, in which 3 MiB do not fit: those from one of 20 MiB.
+    work = "search('torch-native', trace(alloc(0, 11 * MIB), alloc(1, 3 * MIB)))"
     assert emulated("1GiB", f"{_SEARCH}\nprint(json.dumps({work}))") == [32, 32]
 
 
@@ -167,7 +167,7 @@ def test_torch_gives_its_cache_back_before_it_fails() -> None:
 
 @needs_torch
 def test_a_live_block_pins_its_segment() -> None:
-    # 1 MiB of a 20 MiB segment stays alive... of 12 + 4: the 20 MiB segment cannot be given back.
+    # The 20 MiB segment of the freed 9 MiB also holds the live 2: it cannot be given back.
     events = "alloc(0, 9 * MIB), alloc(1, 2 * MIB), free(0), alloc(2, 30 * MIB)"
     assert emulated(
         "1GiB", f"{_SEARCH}\nprint(json.dumps(search('torch-native', trace({events}))))"
