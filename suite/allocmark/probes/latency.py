@@ -58,7 +58,7 @@ from allocmark.probes.request import Outcome, Request
 
 __all__ = ["CELLS", "CROSS_SIZES", "EXPERIMENT", "SIZES", "Latency"]
 
-_LIMIT_S = 60.0
+_LIMIT_S = 120.0
 _LEAST_MISSES = {"full": 5}
 _LEAST_QUICK = 1
 """A quick run takes fewer samples of misses that cost more than the whole of their budget."""

@@ -79,16 +79,25 @@ def why_empty(allocator: Allocator, keeps: bool, cell: Cell) -> str | None:
     `keeps` says whether freed memory stays cached over a synchronization.
     """
     able = allocator.capabilities
-    path, call, level, wait = cell
-    if level == "op" and Capability.OP not in able:
+    if cell.level == "op" and Capability.OP not in able:
         return str(allocator.lacks(Capability.OP))
-    if path == "hit" and Capability.CACHE not in able:
+    if cell.path == "hit":
+        return _why_no_hit(allocator, keeps, cell)
+    if Capability.CACHE in able and Capability.TRIM not in able:
+        if cell.path == "give-back":
+            return str(allocator.lacks(Capability.TRIM))
+        if cell.path == "miss":
+            return "its cache cannot be emptied: after the first use every call is a hit"
+    return None
+
+
+def _why_no_hit(allocator: Allocator, keeps: bool, cell: Cell) -> str | None:
+    if Capability.CACHE not in allocator.capabilities:
         return str(allocator.lacks(Capability.CACHE))
-    if path == "give-back" and Capability.CACHE in able and Capability.TRIM not in able:
-        return str(allocator.lacks(Capability.TRIM))
-    if path == "hit" and wait == "complete":
-        if not stream_ordered(allocator):
-            return "a hit is complete when it returns: it leaves nothing on the stream"
-        if call != "alloc" and not keeps:
-            return "the synchronization that completes it empties this pool: see give-back"
+    if cell.wait == "host":
+        return None
+    if not stream_ordered(allocator):
+        return "a hit is complete when it returns: it leaves nothing on the stream"
+    if cell.call != "alloc" and not keeps:
+        return "the synchronization that completes it empties this pool: see give-back"
     return None

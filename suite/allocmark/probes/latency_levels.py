@@ -86,6 +86,8 @@ class Bench:
 
     def why_not_fit(self, size_bytes: int) -> str | None:
         """Return the reason where a size is larger than the memory that is free now."""
+        if self.caches and not self._trims:
+            return None  # What it still holds may serve the request: only a trial can tell.
         free_bytes = self.free_bytes()
         return f"does not fit: {format_bytes(free_bytes)} free" if size_bytes > free_bytes else None
 

@@ -66,7 +66,8 @@ def measure_misses(bench: Bench, parameters: Mapping[str, Any], recorder: Record
 def _read(bench: Bench, size: int, parameters: Mapping[str, Any]) -> dict[str, _Readings]:
     readings = {level: _Readings(_cycle(bench, level, size)) for level in bench.own_levels()}
     samples: int = parameters["miss_samples"]
-    seconds: float = parameters["miss_seconds"]
+    # A cell is one measurement at two levels: they share what it may cost.
+    seconds: float = parameters["miss_seconds"] / len(readings)
     least: int = parameters["least_misses"]
 
     def wants_more(found: _Readings) -> bool:

@@ -23,7 +23,7 @@ from allocmark.units import MIB
 THREADS = (1, 2, 4, 8)
 STREAMS = ("own", "shared")
 THREAD_BYTES = 1 * MIB
-PAIRS = 2000
+PAIRS = 1000
 FLAG_FEWER_CPUS = "fewer-cpus"
 _UNITS = {"throughput_per_s": "pairs/s", "thread_pair_ns": "ns", "speedup": "ratio"}
 _METER = "native threads"
@@ -57,12 +57,15 @@ def measure(allocator: Allocator, device: int, repeats: int, recorder: Recorder)
     totals: dict[tuple[int, str], list[float]] = {cell: [] for cell in cells}
     failed: dict[tuple[int, str], str] = {}
     restart(allocator)
-    # All cells in turns, so that drift of the machine meets each alike.
-    for _ in range(repeats):
+    # All cells in turns, so that drift of the machine meets each alike; the first turn fills the
+    # cache and is left out.
+    for turn in range(repeats + 1):
         for cell in cells:
             if cell not in failed:
                 try:
-                    totals[cell].append(_run(allocator, loop, entry, cell))
+                    total = _run(allocator, loop, entry, cell)
+                    if turn:
+                        totals[cell].append(total)
                 except Exception as error:
                     failed[cell] = in_words(error)
                     recorder.failure(f"{cell[0]} threads, {cell[1]} stream", failed[cell])
