@@ -1,0 +1,190 @@
+"""Builds the emulated libraries with a C compiler, once for each version of the sources.
+
+The outcome lies in the user's cache folder, under a hash of the sources and of the compiler:
+`build` returns that folder at once where it is complete.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from allocmark.errors import AllocmarkError
+
+_HERE = Path(__file__).parent
+_SOURCES = _HERE / "src"
+_NAMES = _HERE / "names"
+_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-pthread")
+AUDIT = "liballocmark_audit.so"
+DRIVER = "libcuda.so.1"
+
+
+@dataclass(frozen=True)
+class Library:
+    """One shared library: its file name is its SONAME."""
+
+    name: str
+    sources: tuple[str, ...]
+    names: str = ""  # the list of every entry point that the real library exports
+    stub: str = ""  # the C function that a missing entry point calls
+    versions: str = ""  # exported patterns, where the real library's symbols are versioned
+    defines: tuple[str, ...] = ()
+    last_resort: bool = False  # stands in only where there is no real one
+
+
+_CORE = (
+    "config clock shared fault context memory regions placement stream pool identity errors "
+    "lookup driver_device driver_memory driver_vmm driver_stream"
+)
+_RUNTIME = "runtime_device runtime_memory runtime_stream runtime_kernel"
+# TensorFlow looks for these and calls none of them before a kernel needs one.
+_EMPTY = "libcufft.so.11 libcusolver.so.11 libcusparse.so.12 libcudnn.so.9"
+
+
+def _libraries() -> tuple[Library, ...]:
+    """Return every library but the driver, which the others are linked against."""
+    found = [Library("libnvidia-ml.so.1", ("nvml",), "nvml", "nvml_stub")]
+    for major in (12, 13):
+        found += [
+            Library(
+                f"libcudart.so.{major}",
+                tuple(_RUNTIME.split()),
+                f"cudart{major}",
+                "rt_stub",
+                "cuda*; __cuda*;",
+                (f"-DCUDART_MAJOR={major}",),
+            ),
+            Library(f"libcublas.so.{major}", ("cublas",), "cublas", "blas_stub", "cublas*;"),
+            Library(
+                f"libcublasLt.so.{major}", ("cublaslt",), "cublaslt", "blas_stub", "cublasLt*;"
+            ),
+        ]
+    return (*found, *(Library(name, ("empty",), last_resort=True) for name in _EMPTY.split()))
+
+
+_DRIVER_LIBRARY = Library(DRIVER, tuple(_CORE.split()), "cuda", "emu_stub")
+
+
+def find_compiler() -> list[str]:
+    """Return the command of a C compiler: ``CC``, the system's, or the ziglang package's.
+
+    Raises `AllocmarkError` where there is none.
+    """
+    if os.environ.get("CC"):
+        return shlex.split(os.environ["CC"])
+    for name in ("cc", "gcc", "clang"):
+        if found := shutil.which(name):
+            return [found]
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "cc"]
+    raise AllocmarkError(
+        "the emulated driver needs a C compiler and none was found: "
+        "install gcc or clang, or run `pip install ziglang`"
+    )
+
+
+def stub_source(library: Library) -> str:
+    """Return C that defines every name of the library's list as a weak stub.
+
+    A function of the same name in the sources takes its place when the library is linked.
+    """
+    names = (_NAMES / f"{library.names}.txt").read_text().split()
+    lines = ["#include <stddef.h>", f"int {library.stub}(const char *name);"]
+    for name in names:
+        lines += [
+            f'static int stub_{name}(void) {{ return {library.stub}("{name}"); }}',
+            f'extern __attribute__((weak, visibility("default"), alias("stub_{name}"))) '
+            f"int {name}(void);",
+        ]
+    if library.name == DRIVER:
+        lines += ['#include "emu.h"', "const struct emu_name emu_names[] = {"]
+        lines += [f'{{"{name}", (void *){name}, (void *)stub_{name}}},' for name in sorted(names)]
+        lines += ["};", "const size_t emu_name_count = sizeof emu_names / sizeof *emu_names;"]
+    return "\n".join(lines) + "\n"
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AllocmarkError(
+            f"the emulated driver could not be built: {' '.join(command[:3])} … failed with\n"
+            f"{(done.stderr or done.stdout)[-2000:]}"
+        )
+
+
+def _compile(library: Library, compiler: list[str], folder: Path) -> None:
+    sources = [str(_SOURCES / f"{name}.c") for name in library.sources]
+    options = [*_FLAGS, *library.defines, f"-I{_SOURCES}", f"-Wl,-soname,{library.name}"]
+    with tempfile.TemporaryDirectory() as scratch:
+        if library.names:
+            stubs = Path(scratch, "stubs.c")
+            stubs.write_text(stub_source(library))
+            sources.append(str(stubs))
+        if library.versions:
+            script = Path(scratch, "versions.map")
+            script.write_text(f"{library.name} {{ global: {library.versions} local: *; }};\n")
+            options.append(f"-Wl,--version-script,{script}")
+        if library.name != DRIVER:
+            sources.append(str(folder / DRIVER))
+        _run([*compiler, *options, "-shared", "-o", str(folder / library.name), *sources])
+
+
+def _compile_audit(compiler: list[str], folder: Path, home: Path) -> None:
+    libraries = (_DRIVER_LIBRARY, *_libraries())
+    entries = [
+        f'{{"{library.name}","{home / library.name}",{int(library.last_resort)}}}'
+        for library in libraries
+    ]
+    defines = [f"-DREDIRECTIONS={','.join(entries)}"]
+    bare = ["-nostdlib", "-ffreestanding", "-fno-stack-protector"]
+    source = str(_SOURCES / "audit.c")
+    _run([*compiler, *_FLAGS, *bare, *defines, "-shared", "-o", str(folder / AUDIT), source])
+
+
+def _key(compiler: list[str]) -> str:
+    digest = hashlib.sha256(" ".join(compiler).encode())
+    for path in [*sorted(_SOURCES.iterdir()), *sorted(_NAMES.iterdir()), Path(__file__)]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base, "allocmark", "emulator")
+
+
+def build() -> Path:
+    """Return the folder of the built libraries, building them first where that is due.
+
+    Raises `AllocmarkError` without a compiler, or with what the compiler said.
+    """
+    compiler = find_compiler()
+    home = _cache() / _key(compiler)
+    if home.is_dir():
+        return home
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with (home.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if home.is_dir():  # Another process built it while this one waited.
+            return home
+        folder = Path(tempfile.mkdtemp(dir=home.parent))
+        try:
+            _compile(_DRIVER_LIBRARY, compiler, folder)
+            with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+                list(pool.map(lambda library: _compile(library, compiler, folder), _libraries()))
+            _compile_audit(compiler, folder, home)
+            folder.chmod(0o755)
+            folder.rename(home)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    return home

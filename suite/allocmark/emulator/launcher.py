@@ -1,0 +1,126 @@
+"""Runs a command, and every process that it starts, on the emulated driver."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from allocmark.emulator.build import AUDIT, build
+from allocmark.emulator.profile import DEFAULT, load
+from allocmark.errors import AllocmarkError
+from allocmark.units import GIB, MIB, format_bytes
+
+MAX_DEVICES = 16
+_SMALLEST_BYTES = 64 * MIB
+_LARGEST_BYTES = 1024 * GIB
+_CONFIG = "ALLOCMARK_EMULATOR_CONFIG"
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a memory file system, not a place for files)
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+
+
+def real_driver() -> str | None:
+    """Return what shows that a real NVIDIA driver is present, or None."""
+    if Path("/dev/nvidiactl").exists():
+        return "/dev/nvidiactl"
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    return None if hasattr(driver, "allocmark_emulator_version") else "libcuda.so.1"
+
+
+def _check(gpu: str | None, memory_bytes: int | None, devices: int) -> None:
+    if gpu is None and (found := real_driver()):
+        raise AllocmarkError(
+            f"this machine has a real NVIDIA driver ({found}): "
+            f"to emulate one all the same, name it, as in --gpu {DEFAULT}"
+        )
+    if not 1 <= devices <= MAX_DEVICES:
+        raise AllocmarkError(f"{devices} devices cannot be emulated: ask for 1 to {MAX_DEVICES}")
+    if memory_bytes is not None and not _SMALLEST_BYTES <= memory_bytes <= _LARGEST_BYTES:
+        raise AllocmarkError(
+            f"{format_bytes(memory_bytes)} of device memory cannot be emulated: ask for "
+            f"{format_bytes(_SMALLEST_BYTES)} to {format_bytes(_LARGEST_BYTES)}"
+        )
+    if not os.access(_SHARED_MEMORY, os.W_OK):
+        raise AllocmarkError(
+            f"the emulated driver keeps its state in {_SHARED_MEMORY}, which cannot be written "
+            "here: mount a tmpfs there (in a container: --shm-size)"
+        )
+
+
+def emulated_environment(
+    gpu: str | None, memory_bytes: int | None, devices: int, state: Path
+) -> dict[str, str]:
+    """Return the variables that put a process on the emulated driver; `state` is its memory.
+
+    Without `memory_bytes` each device has the profile's capacity.
+    """
+    profile = load(gpu or DEFAULT)
+    numbers = dict(profile.numbers)
+    if memory_bytes is not None:
+        numbers["memory_bytes"] = memory_bytes
+    lines = {
+        "name": f"Emulated {profile.name}",
+        "driver_version": profile.driver_version,
+        "state": str(state),
+        "devices": str(devices),
+        **{key: str(value) for key, value in numbers.items()},
+    }
+    audit = str(build() / AUDIT)
+    # An auditor of an outer emulation would win: it is replaced, others are kept.
+    others = [
+        entry
+        for entry in os.environ.get("LD_AUDIT", "").split(":")
+        if entry and Path(entry).name != AUDIT
+    ]
+    return {
+        _CONFIG: "\n".join(f"{key}={value}" for key, value in lines.items()),
+        "LD_AUDIT": ":".join([audit, *others]),
+    }
+
+
+def emulate(
+    command: Sequence[str],
+    gpu: str | None = None,
+    memory_bytes: int | None = None,
+    devices: int = 1,
+) -> int:
+    """Run a command on emulated GPUs and return its exit status, 128 + n where signal n ended it.
+
+    Raises `AllocmarkError` where that is not possible, a real driver being present without `gpu`
+    among the reasons.
+    """
+    _check(gpu, memory_bytes, devices)
+    handle, name = tempfile.mkstemp(prefix="allocmark-emulator-", dir=_SHARED_MEMORY)
+    os.close(handle)
+    state = Path(name)
+    try:
+        variables = emulated_environment(gpu, memory_bytes, devices, state)
+        return _run(command, {**os.environ, **variables})
+    finally:
+        state.unlink(missing_ok=True)
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+    try:
+        process = subprocess.Popen(command, env=environment)
+    except OSError as error:
+        raise AllocmarkError(f"cannot run {command[0]}: {error.strerror}") from error
+    previous = {
+        number: signal.signal(number, lambda got, _frame: process.send_signal(got))
+        for number in _PASSED_ON
+    }
+    # Ctrl-C reaches the command by itself (one terminal); this process waits for its end.
+    previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        status = process.wait()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    return 128 - status if status < 0 else status

@@ -1,0 +1,127 @@
+/* The configuration: "key=value" lines that the launcher puts into the environment. */
+#define _GNU_SOURCE
+#include "emu.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct emu_config emu_config;
+static int cards[EMU_MAX_DEVICES], visible;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+#define TEXT(key) {#key, offsetof(struct emu_config, key), sizeof emu_config.key}
+#define NUMBER(key) {#key, offsetof(struct emu_config, key), 0}
+static const struct {
+    const char *key;
+    size_t offset, room;
+} keys[] = {
+    TEXT(name), TEXT(driver_version), TEXT(state), NUMBER(cuda_version), NUMBER(compute_major),
+    NUMBER(compute_minor), NUMBER(multiprocessors), NUMBER(devices), NUMBER(memory_bytes),
+    NUMBER(lag_calls), NUMBER(context_bytes), NUMBER(context_unlisted_bytes),
+    NUMBER(context_eager_bytes), NUMBER(first_kernel_bytes), NUMBER(first_blas_bytes),
+    NUMBER(first_blas_eager_bytes),
+};
+
+static void set(const char *key, const char *value) {
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (strcmp(keys[i].key, key)) continue;
+        char *field = (char *)&emu_config + keys[i].offset;
+        if (keys[i].room) snprintf(field, keys[i].room, "%s", value);
+        else *(int64_t *)field = strtoll(value, NULL, 10);
+        return;
+    }
+}
+
+static void parse(const char *text) {
+    char *copy = strdup(text), *rest = copy, *line;
+    while ((line = strsep(&rest, "\n"))) {
+        char *value = strchr(line, '=');
+        if (!value) continue;
+        *value++ = 0;
+        set(line, value);
+    }
+    free(copy);
+}
+
+/* An entry is an index or the beginning of a UUID; the first bad one ends the list (as NVIDIA's). */
+static int card_named(const char *entry) {
+    char *end;
+    long index = strtol(entry, &end, 10);
+    if (end != entry && !*end) return index >= 0 && index < emu_config.devices ? (int)index : -1;
+    for (int card = 0; card < emu_config.devices && *entry; card++) {
+        unsigned char uuid[16];
+        char text[64];
+        emu_uuid(card, uuid);
+        char *p = text + sprintf(text, "GPU-");
+        for (int i = 0; i < 16; i++)
+            p += sprintf(p, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
+        if (!strncmp(text, entry, strlen(entry))) return card;
+    }
+    return -1;
+}
+
+static void choose_visible(void) {
+    const char *wish = getenv("CUDA_VISIBLE_DEVICES");
+    if (!wish) {
+        for (; visible < emu_config.devices; visible++) cards[visible] = visible;
+        return;
+    }
+    char *copy = strdup(wish), *rest = copy, *entry;
+    while ((entry = strsep(&rest, ",")) && visible < EMU_MAX_DEVICES) {
+        int card = card_named(entry + strspn(entry, " "));
+        if (card < 0) break;
+        cards[visible++] = card;
+    }
+    free(copy);
+}
+
+void emu_config_load(void) {
+    const char *text = getenv("ALLOCMARK_EMULATOR_CONFIG");
+    if (!text) return; /* no launcher: no devices */
+    parse(text);
+    if (emu_config.devices > EMU_MAX_DEVICES) emu_config.devices = EMU_MAX_DEVICES;
+    if (!emu_shared_open(emu_config.state)) {
+        fprintf(stderr, "allocmark emulator: cannot open its state %s: start the program through "
+                        "the emulator's launcher\n", emu_config.state);
+        emu_config.devices = 0;
+    }
+    choose_visible();
+}
+void emu_setup(void) { pthread_once(&once, emu_config_load); }
+int emu_device_count(void) {
+    emu_setup();
+    return visible;
+}
+int emu_card(int dev) { return cards[dev]; }
+
+void emu_log(const char *format, ...) {
+    static int wanted = -1;
+    if (wanted < 0) wanted = getenv("ALLOCMARK_EMULATOR_LOG") != NULL;
+    if (!wanted) return;
+    va_list arguments;
+    va_start(arguments, format);
+    flockfile(stderr);
+    fputs("allocmark emulator: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    funlockfile(stderr);
+    va_end(arguments);
+}
+
+int emu_stub(const char *name) {
+    fprintf(stderr, "allocmark emulator: %s is not emulated\n", name);
+    return EMU_NOT_SUPPORTED;
+}
+
+void emu_warn_computed(void) {
+    static int warned;
+    if (__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED)) return;
+    fputs("allocmark emulator: device memory was copied to the host and reads as zeros: "
+          "computed values are not emulated\n", stderr);
+}
+
+/* The suite asks the loaded library whether it is real. */
+API int allocmark_emulator_version(void);
+int allocmark_emulator_version(void) { return 1; }

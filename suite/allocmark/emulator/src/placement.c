@@ -1,0 +1,116 @@
+/* Where an allocation lies. Frameworks order free blocks of one size by address, so that the
+ * driver's choice of addresses decides which block is reused, and with it what is reserved.
+ *
+ * The rule, as seen in recordings on an H200:
+ *  - Address space is taken in chunks of whole 32 MiB, aligned to 32 MiB, each placed below the
+ *    last: in the highest gap that holds it.
+ *  - A request goes to the first chunk (oldest first) with a free run that holds it, at the run's
+ *    low end, in whole 2 MiB pages; else it gets a chunk of its own, whose rest later requests
+ *    fill upwards. So 12 and 20 MiB lie side by side in one chunk.
+ *  - Requests of at most 1 MiB share 2 MiB pages, at 512-byte steps.
+ * An empty chunk's addresses are free again. */
+#define _GNU_SOURCE
+#include "emu.h"
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define CHUNK ((size_t)32 << 20)
+#define SMALL_STEP ((size_t)512)
+#define ARENA_HINT ((void *)0x600000000000)
+#define ARENA_LARGEST ((size_t)16 << 40)
+#define ARENA_SMALLEST ((size_t)64 << 30)
+
+/* The arena: addresses that nothing backs. Taken ranges in a list, highest first. */
+struct taken {
+    uintptr_t base;
+    size_t size;
+    struct taken *next;
+};
+static struct taken *taken;
+static uintptr_t arena, arena_end;
+static struct emu_regions chunks[EMU_MAX_DEVICES], pages[EMU_MAX_DEVICES];
+
+static int open_arena(void) {
+    /* A process under a limit of address space gets a smaller one. */
+    for (size_t size = ARENA_LARGEST; !arena && size >= ARENA_SMALLEST; size /= 2) {
+        void *base = mmap(ARENA_HINT, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (base == MAP_FAILED) continue;
+        arena = (uintptr_t)base;
+        arena_end = arena + size;
+    }
+    return arena != 0;
+}
+
+uintptr_t emu_arena_take(size_t size, size_t alignment) {
+    if (!arena && !open_arena()) return 0;
+    uintptr_t top = arena_end;
+    for (struct taken **at = &taken;; at = &(*at)->next) {
+        uintptr_t floor = *at ? (*at)->base + (*at)->size : arena;
+        if (size <= top - floor && ((top - size) & ~(alignment - 1)) >= floor) {
+            struct taken *new = malloc(sizeof *new);
+            *new = (struct taken){(top - size) & ~(alignment - 1), size, *at};
+            *at = new;
+            return new->base;
+        }
+        if (!*at) return 0;
+        top = (*at)->base;
+    }
+}
+
+void emu_arena_give(uintptr_t base) {
+    for (struct taken **at = &taken; *at; at = &(*at)->next) {
+        if ((*at)->base != base) continue;
+        struct taken *gone = *at;
+        *at = gone->next;
+        free(gone);
+        return;
+    }
+}
+
+static struct emu_span *first_fit(struct emu_regions *list, size_t size) {
+    for (struct emu_region *region = list->first; region; region = region->next) {
+        if (region->size - region->used < size) continue;
+        for (struct emu_span *span = region->first; span; span = span->next)
+            if (!span->used && span->size >= size) return span;
+    }
+    return NULL;
+}
+
+struct emu_span *emu_place_large(int dev, size_t size) {
+    size = emu_round_up(size, EMU_PAGE);
+    struct emu_span *span = first_fit(&chunks[dev], size);
+    if (!span) {
+        size_t whole = emu_round_up(size, CHUNK);
+        uintptr_t base = emu_arena_take(whole, CHUNK);
+        if (!base) return NULL;
+        span = emu_region_new(&chunks[dev], base, whole, dev)->first;
+    }
+    return emu_span_take(span, size);
+}
+
+void emu_unplace_large(struct emu_span *span) {
+    struct emu_region *chunk = span->region;
+    emu_span_give(span);
+    if (chunk->used) return;
+    emu_arena_give(chunk->base);
+    emu_region_drop(&chunks[chunk->dev], chunk);
+}
+
+struct emu_span *emu_place_small(int dev, size_t size, int *wants_page) {
+    struct emu_span *span = first_fit(&pages[dev], emu_round_up(size, SMALL_STEP));
+    *wants_page = !span;
+    return span ? emu_span_take(span, emu_round_up(size, SMALL_STEP)) : NULL;
+}
+
+void emu_add_page(int dev, struct emu_span *home) {
+    emu_region_new(&pages[dev], home->base, home->size, dev)->home = home;
+}
+
+int emu_unplace_small(struct emu_span *span) {
+    struct emu_region *page = span->region;
+    emu_span_give(span);
+    if (page->used) return 0;
+    emu_unplace_large(page->home);
+    emu_region_drop(&pages[page->dev], page);
+    return 1;
+}
