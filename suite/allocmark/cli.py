@@ -81,6 +81,45 @@ def run(
     typer.echo(start(options))
 
 
+@app.command()
+def report(
+    results: Results = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The report folder (default: reports beside the results).")
+    ] = None,
+    format: Annotated[  # noqa: A002 - the option's name
+        str | None, typer.Option(help="md: print the tables as Markdown instead.")
+    ] = None,
+) -> None:
+    """Write the report of a results folder, or print its tables."""
+    from allocmark.errors import UnknownNameError
+    from allocmark.report import FORMATS, render_markdown, write_report
+    from allocmark.run import reports_beside, results_folder
+
+    if format is not None and format not in FORMATS:
+        raise UnknownNameError("format", format, list(FORMATS))
+    folder = results_folder(results)
+    if format and out is None:
+        typer.echo(render_markdown(folder))
+    else:
+        typer.echo(write_report(folder, out or reports_beside(folder)))
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def emulate(
+    command: Annotated[list[str], typer.Argument(help="The command, after --.")],
+    gpu: Annotated[str | None, typer.Option(help="The profile of a GPU.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Its memory, as in 24GiB.")] = None,
+    devices: Annotated[int, typer.Option(help="How many of them.")] = 1,
+) -> None:
+    """Run a command on the emulated driver: bytes and decisions are real, times are not."""
+    from allocmark.emulator.launcher import emulate as start
+    from allocmark.units import parse_bytes
+
+    memory_bytes = parse_bytes(memory) if memory else None
+    raise typer.Exit(start(command, gpu=gpu, memory_bytes=memory_bytes, devices=devices))
+
+
 @app.command(name="list")
 def show_names() -> None:
     """Name the experiments, allocators and workloads."""

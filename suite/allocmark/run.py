@@ -56,14 +56,22 @@ def run(options: Options) -> Path:
     Raises `AllocmarkError` for names that do not exist, and where the run was stopped.
     """
     profile = profile_of(options.profile)
+    results = results_folder(options.results)
     if options.filtered:
-        results = (options.results or _project() / "results").absolute()
         _run_directly(options, profile, results)
     else:
-        project = _project()
-        results = (options.results or project / "results").absolute()
-        _run_asv(project, options, results)
-    return write_report(results, results.parent / "reports")
+        _run_asv(_project(), options, results)
+    return write_report(results, reports_beside(results))
+
+
+def results_folder(given: Path | None) -> Path:
+    """Return the results folder: the given one, or the project's."""
+    return (given or _project() / "results").absolute()
+
+
+def reports_beside(results: Path) -> Path:
+    """Return where the report of a results folder goes."""
+    return results.parent / "reports"
 
 
 def profile_of(name: str) -> Profile:

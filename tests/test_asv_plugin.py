@@ -1,0 +1,82 @@
+"""The plugin and the benchmarks as asv sees them: identity, cells, versions, refusals."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allocmark.allocators import BASE, registry
+from allocmark.errors import AllocmarkError
+from allocmark.identity import refuse_to_mix
+
+asv_discovery = pytest.importorskip("asv_runner.discovery", reason="asv is not installed")
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_CELLS = 1500
+
+
+@pytest.fixture(scope="module")
+def benchmarks() -> list[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT))
+        asv_discovery.update_sys_path(str(ROOT / "benchmarks"))
+        return list(asv_discovery.disc_benchmarks(str(ROOT / "benchmarks")))
+
+
+def cells(benchmark: Any) -> int:
+    return len(list(itertools.product(*benchmark.params)))
+
+
+def test_asv_holds_no_more_than_it_can_draw(benchmarks: list[Any]) -> None:
+    counts = {benchmark.name: cells(benchmark) for benchmark in benchmarks}
+    assert 0 < sum(counts.values()) <= MOST_CELLS, counts
+
+
+def test_every_benchmark_has_a_version_set_by_hand_and_a_unit(benchmarks: list[Any]) -> None:
+    for benchmark in benchmarks:
+        assert benchmark.version.isdigit(), benchmark.name
+        assert benchmark.unit != "unit", benchmark.name
+        assert benchmark.setup_cache_timeout > 60, benchmark.name
+
+
+def test_each_experiment_is_measured_once(benchmarks: list[Any]) -> None:
+    keys = {benchmark.setup_cache_key for benchmark in benchmarks}
+    modules = {benchmark.name.partition(".")[0] for benchmark in benchmarks}
+    assert modules == {"context", "latency", "fragmentation", "streams", "pressure"}
+    assert len(keys) == len(modules) + 1  # Fragmentation asks two questions.
+
+
+def test_the_axes_name_the_allocators_that_there_are() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT))
+        from benchmarks import common
+    assert tuple(common.BASE_ALLOCATORS) == BASE
+    assert set(common.ALLOCATORS) <= set(registry())
+
+
+def test_a_result_file_of_the_same_identity_may_grow(tmp_path: Path) -> None:
+    file = tmp_path / "abc-stack.json"
+    refuse_to_mix(file, {"driver": "580"})
+    file.write_text(json.dumps({"params": {"driver": "580", "cpu": "x"}}))
+    refuse_to_mix(file, {"driver": "580", "new": "1"})
+
+
+def test_a_result_file_of_another_identity_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "abc-stack.json"
+    file.write_text(json.dumps({"params": {"driver": "570", "cpu": "x"}}))
+    with pytest.raises(AllocmarkError, match="driver '570' is now '580'") as refused:
+        refuse_to_mix(file, {"driver": "580", "cpu": "x"})
+    assert refused.value.exit_code == 2
+    assert json.loads(file.read_text())["params"]["driver"] == "570"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"params": 1}'])
+def test_a_damaged_result_file_is_refused(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "abc-stack.json"
+    file.write_text(content)
+    with pytest.raises(AllocmarkError, match="damaged"):
+        refuse_to_mix(file, {"driver": "580"})

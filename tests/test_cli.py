@@ -1,0 +1,93 @@
+"""The command line: what is printed, and the exit codes of what cannot be done."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from allocmark import __version__
+from allocmark.cli import main
+
+Captured = pytest.CaptureFixture[str]
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["allocmark", *words])
+    try:
+        return main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+
+
+def test_version(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    assert call(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"allocmark {__version__}\n"
+
+
+def test_list_names_what_can_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    assert call(monkeypatch, "list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in ("latency", "torch-native", "cuda-malloc", "uniform", "kv-cache"):
+        assert f"  {name}" in lines
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        (["run", "--experiment", "nonsense"], "latency"),
+        (["run", "--allocator", "nonsense"], "torch-native"),
+        (["run", "--profile", "nonsense"], "full, quick"),
+        (["report", "--format", "nonsense"], "md"),
+    ],
+)
+def test_an_unknown_name_lists_the_known_ones(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, words: list[str], known: str
+) -> None:
+    assert call(monkeypatch, *words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("allocmark: unknown ")
+    assert "'nonsense'" in error and known in error
+    assert error.count("\n") == 1
+
+
+def test_an_unknown_option_is_bad_input(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    assert call(monkeypatch, "run", "--nonsense") == 2
+    assert "--nonsense" in capsys.readouterr().err
+
+
+def test_a_run_outside_a_project_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, "run") == 2
+    assert "asv.conf.json" in capsys.readouterr().err
+
+
+def test_an_allocator_file_that_cannot_be_used_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("ALLOCATORS = 1 / 0\n")
+    words = ("run", "--results", str(tmp_path), "--allocator-file", str(file))
+    assert call(monkeypatch, *words) == 2
+    error = capsys.readouterr().err
+    assert "ZeroDivisionError" in error and "Traceback" not in error
+
+
+def test_a_report_of_nothing_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
+) -> None:
+    assert call(monkeypatch, "report", "--results", str(tmp_path)) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "allocmark", "--version"], capture_output=True, check=True
+    )
+    assert done.stdout.decode() == f"allocmark {__version__}\n"
