@@ -1,0 +1,90 @@
+"""What the seeded workloads are made with: draws that never change, and a trace under construction.
+
+numpy promises the bits of its generators but not the methods built on them, so every draw here
+is made from plain uniform doubles by arithmetic of our own: the same seed gives the same trace
+under every numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from allocmark.workloads.trace import Op, Trace
+
+
+class Draws:
+    """Random numbers from one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.PCG64(seed))
+
+    def unit(self) -> float:
+        """Return a number from 0 (included) to 1 (excluded)."""
+        return float(self._generator.random())
+
+    def below(self, limit: int) -> int:
+        """Return a whole number from 0 to `limit` - 1."""
+        return int(self.unit() * limit)
+
+    def chance(self, share: float) -> bool:
+        """Return yes in about `share` of the calls."""
+        return self.unit() < share
+
+    def log_uniform(self, low: float, high: float) -> int:
+        """Return a whole number from `low` to `high`, each factor of two equally often."""
+        return round(low * float((high / low) ** self.unit()))
+
+
+class Builder:
+    """A trace while it is being made; keeps the blocks alive in the order of allocation."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[int, int, int, int]] = []
+        self._live: dict[int, int] = {}
+        self._blocks = 0
+        self.live_bytes = 0
+
+    @property
+    def live(self) -> list[int]:
+        """The blocks alive, oldest first."""
+        return list(self._live)
+
+    def alloc(self, size_bytes: int, stream: int = 0) -> int:
+        """Allocate a block of at least one byte and return its id."""
+        size_bytes = max(1, size_bytes)
+        block = self._blocks
+        self._blocks += 1
+        self._live[block] = size_bytes
+        self.live_bytes += size_bytes
+        self._events.append((Op.ALLOC, block, size_bytes, stream))
+        return block
+
+    def free(self, *blocks: int, stream: int = 0) -> None:
+        """Free blocks in the order given."""
+        for block in blocks:
+            self.live_bytes -= self._live.pop(block)
+            self._events.append((Op.FREE, block, 0, stream))
+
+    def pass_through(self, size_bytes: int) -> None:
+        """Allocate a temporary and free it at once."""
+        self.free(self.alloc(size_bytes))
+
+    def free_oldest_until(self, room_bytes: int, budget_bytes: int) -> None:
+        """Free the oldest blocks until `room_bytes` more stay within the budget."""
+        while self._live and self.live_bytes + room_bytes > budget_bytes:
+            self.free(next(iter(self._live)))
+
+    def build(self, name: str, origin: Mapping[str, str | int | float]) -> Trace:
+        """Free what is alive, oldest first, and return the trace."""
+        self.free(*self.live)
+        op, block, size, stream = np.array(self._events, dtype=np.int64).reshape(-1, 4).T
+        return Trace(
+            name,
+            op.astype(np.uint8),
+            block.copy(),
+            size.copy(),
+            stream.astype(np.uint8),
+            origin,
+        )

@@ -1,0 +1,87 @@
+"""Recorded traces as small files: ``<name>.trace.gz``, described in ``recorded/README.md``.
+
+On top of the container (`columns`), a trace is stored by what repeats in it: an event's block as
+its age (how many blocks were allocated since), a size as its place in the list of different sizes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from allocmark.documents import write_whole
+from allocmark.errors import AllocmarkError
+from allocmark.workloads import columns
+from allocmark.workloads.columns import Columns
+from allocmark.workloads.trace import Op, Trace
+
+SUFFIX = ".trace.gz"
+FORMAT = "allocmark-trace"
+VERSION = 1
+_OPS = len(Op)
+
+
+def dumps(trace: Trace) -> bytes:
+    """Return the bytes of a trace's file; the same trace gives the same bytes."""
+    allocs = trace.op == Op.ALLOC
+    # How many blocks there are after each event: the newest block has age 1.
+    blocks_so_far = np.cumsum(allocs)
+    if not np.array_equal(trace.block[allocs], np.arange(int(allocs.sum()))):
+        raise AllocmarkError(f"trace {trace.name} does not number its blocks as they are allocated")
+    with_block = (trace.op != Op.TRIM) & ~allocs
+    sizes, size_index = np.unique(trace.size[allocs], return_inverse=True)
+    stored = {
+        "op": trace.op.astype(np.uint8),
+        "stream": trace.stream.astype(np.uint8),
+        "age": columns.narrow(blocks_so_far[with_block] - trace.block[with_block]),
+        "size_index": columns.narrow(size_index),
+        "sizes": sizes.astype(np.int64),
+    }
+    header = {"name": trace.name, "origin": dict(trace.origin)}
+    return columns.dumps(FORMAT, VERSION, Columns(header, stored))
+
+
+def loads(content: bytes, what: str) -> Trace:
+    """Return the trace in a file's bytes, named `what`.
+
+    Raises `AllocmarkError` with one sentence for a file that is damaged, foreign or newer.
+    """
+    stored = columns.loads(content, FORMAT, VERSION, what)
+    try:
+        return _rebuild(stored, what)
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        raise AllocmarkError(f"{what} is damaged ({error}): fetch or record it again") from error
+
+
+def write(path: Path, trace: Trace) -> None:
+    """Write a trace's file, whole or not at all."""
+    write_whole(path, dumps(trace))
+
+
+def read(path: Path) -> Trace:
+    """Read a trace's file. Raises `AllocmarkError` where it cannot be read or used."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise AllocmarkError(f"{path} cannot be read ({error.strerror})") from error
+    return loads(content, path.name.removesuffix(SUFFIX))
+
+
+def _rebuild(stored: Columns, what: str) -> Trace:
+    op, stream = stored.columns["op"], stored.columns["stream"]
+    if int(op.max(initial=0)) >= _OPS:
+        raise ValueError(f"it names an event {int(op.max())}")
+    allocs = op == Op.ALLOC
+    with_block = (op != Op.TRIM) & ~allocs
+    block = np.full(len(op), -1, dtype=np.int64)
+    block[allocs] = np.arange(int(allocs.sum()))
+    block[with_block] = np.cumsum(allocs)[with_block] - stored.columns["age"].astype(np.int64)
+    if int(block[op != Op.TRIM].min(initial=0)) < 0:
+        raise ValueError("an event names a block from before the first")
+    size = np.zeros(len(op), dtype=np.int64)
+    size[allocs] = stored.columns["sizes"].astype(np.int64)[stored.columns["size_index"]]
+    origin = dict(stored.header["origin"])
+    trace = Trace(what, op.astype(np.uint8), block, size, stream.astype(np.uint8), origin)
+    trace.validate()
+    return trace
