@@ -121,9 +121,9 @@ def kv_cache(draws: Draws, scale: float) -> Builder:
     layers of 12 KiB x scale a token (keys and values, width 3,072, bf16); prompts of 32 to 1,024
     tokens, answers of 16 to 1,024, both log-uniform; up to 24 requests; a full cache is copied
     to one of twice the room, so old and new are alive together, layer by layer; when
-    1.25 GiB x scale are alive the youngest request is dropped. Each round of 32 tokens passes through its
-    activations and logits. `scale` stands for a wider model; lengths stay. Not for servers with
-    paged caches (vLLM and others), which allocate once.
+    1.25 GiB x scale are alive the youngest request is dropped. Each round of 32 tokens passes
+    through its activations and logits. `scale` stands for a wider model; lengths stay. Not for
+    servers with paged caches (vLLM and others), which allocate once.
     """
     layers, budget = 8, round(1.25 * GIB * scale)
     token_bytes = _multiple(12 * 1024 * scale, 16)
@@ -134,7 +134,7 @@ def kv_cache(draws: Draws, scale: float) -> Builder:
         active.remove(request)
         trace.free(*request.blocks)
 
-    for _ in range(80):
+    for _ in range(64):
         for _ in range(draws.below(5)):
             prompt = draws.log_uniform(32, 1024)
             room = 1 << (prompt - 1).bit_length()
