@@ -125,6 +125,31 @@ def pressure(subject: str) -> Document:
     return document("pressure", subject, figures)
 
 
+def streams(subject: str) -> Document:
+    """Return what the streams probe reports: tasks, private pools and threads."""
+    figures = []
+    pairs = [750.0 + i for i in range(9)]
+    for count in (1, 2):
+        for use in ("private", "handoff"):
+            place: dict[str, Axis] = {"use": use, "streams": count, "bytes": 2 * MIB}
+            reserved = 20 * count * MIB
+            figures += [
+                Figure("reserved_bytes", "bytes", "exact", "counters", place, reserved),
+                sampled_figure(
+                    "pair_ns", "ns", "time", "loop", place, [750.0 + i for i in range(9)]
+                ),
+            ]
+        threads: dict[str, Axis] = {"threads": count, "stream": "own"}
+        figures += [
+            Figure("throughput_per_s", "pairs/s", "time", "loop", threads, 1.5e6 / count),
+            Figure("speedup", "ratio", "time", "loop", threads, 1 / count, flags=("fewer-cpus",)),
+        ]
+    for stage, held in (("live", 64), ("released", 0)):
+        pool: dict[str, Axis] = {"pool": "mempool", "stage": stage}
+        figures.append(Figure("held_bytes", "bytes", "exact", "counters", pool, held * MIB))
+    return document("streams", subject, figures)
+
+
 def capacity(subject: str) -> Document:
     """Return what the capacity probe reports of one workload, and why not of the other."""
     meter = "ballast, cudaMemGetInfo"
@@ -145,6 +170,7 @@ def everything(root: Path, **changes: Any) -> None:
         latency("torch-native", 700),
         latency("cuda-malloc", 90_000),
         capacity("torch-native"),
+        streams("torch-native"),
         pressure("torch-native"),
     ]
     for one in made:

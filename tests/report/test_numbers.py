@@ -35,7 +35,7 @@ from allocmark.units import GIB, MIB
         (0.0734, "ratio", "0.0734"),
         (0.433, "share", "43.3 %"),
         (1, "share", "100 %"),
-        (2.5e6, "1/s", "2,500,000 1/s"),
+        (2.5e6, "pairs/s", "2.50 million pairs/s"),
     ],
 )
 def test_three_digits_in_a_fitting_unit(value: float, unit: str, text: str) -> None:

@@ -13,6 +13,13 @@ EMULATED = (
 )
 FLAG_TEXTS = {
     FLAG_WIDE: f"interval wider than {100 * WIDE_INTERVAL:.0f} % of the median: not settled",
+    "does-not-repeat": "differs between repeats, though it should not",
+    "over-20-ns": "over 20 ns: too much for a loop's own cost",
+    "over-10-percent": "differs by more than 10 %",
+    "not-monotonic": "a larger capacity fails or a smaller one completes",
+    "above-unlimited-peak": "more than it holds where nothing is short",
+    "driver-calls": "the driver was called on the way: not every one was a hit",
+    "fewer-cpus": "more threads than processors to run them",
 }
 _MARKS = "†‡§¶‖"
 

@@ -30,6 +30,8 @@ COUNTS = frozenset(
 )
 """Units that name what is counted, as the heading above the number does."""
 _BARE = COUNTS | {"ratio", ""}
+_RATE = "/s"
+_RATES = ((1e6, "million "), (1e3, "thousand "), (1.0, ""))
 _SHARES = frozenset({"share", "fraction"})
 UNIT_ENDINGS = frozenset({*_TIME_UNITS, "bytes", "count"})
 """What a metric's name may end in besides what it is."""
@@ -53,6 +55,9 @@ def scale_of(value: float, unit: str) -> Scale:
         return Scale(factor / _TIME_UNITS[unit], name)
     if unit == "bytes":
         return next(Scale(factor, name) for least, factor, name in _SIZES if size >= least)
+    if unit.endswith(_RATE):
+        factor, prefix = next(((f, p) for f, p in _RATES if size >= f * 0.9995), _RATES[-1])
+        return Scale(factor, f"{prefix}{unit}")
     if unit in _SHARES:
         return Scale(0.01, "%")
     return Scale(1.0, "" if unit in _BARE else unit)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from allocmark.report.panel import JOINED_BY, Panel, panels
 from allocmark.report.table import Table
-from allocmark.report.tables import fragmentation, latency, missing, pressure
+from allocmark.report.tables import fragmentation, latency, missing, pressure, streams
 from allocmark.store import Store
 
 TITLE = "How GPU memory is really allocated: measured tables"
@@ -16,6 +16,7 @@ TITLE = "How GPU memory is really allocated: measured tables"
 _SECTIONS: Sequence[tuple[str, Callable[[Panel], list[Table]]]] = (
     (latency.TITLE, latency.tables),
     (fragmentation.TITLE, fragmentation.tables),
+    (streams.TITLE, streams.tables),
     (pressure.TITLE, pressure.tables),
     (missing.TITLE, missing.tables),
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
 from allocmark.report.grid import NOT_MEASURED
-from allocmark.store import Source, Store
+from allocmark.store import FIXED_COLUMNS, Source, Store
 
 JOINED_BY = ("gpu", "driver")
 """Fields of a stack that hardware figures of different frameworks must share to stand together."""
@@ -30,9 +31,22 @@ class Panel:
     not_shown: tuple[str, ...]
 
     def figures(self, probe: str) -> pd.DataFrame:
-        """Return the rows of one probe."""
+        """Return the rows of one probe, with the axes that occur among them."""
+        return self._by_probe.get(probe, self.rows.iloc[:0])
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """All rows that are shown."""
         rows = self.store.figures
-        return rows[rows["document"].isin(self.shown) & (rows["probe"] == probe)]
+        return rows[rows["document"].isin(self.shown)]
+
+    @cached_property
+    def _by_probe(self) -> dict[str, pd.DataFrame]:
+        found: dict[str, pd.DataFrame] = {}
+        for probe, rows in self.rows.groupby("probe", observed=True):
+            unused = [name for name in rows.columns[rows.isna().all()] if name not in FIXED_COLUMNS]
+            found[str(probe)] = rows.drop(columns=unused)
+        return found
 
     def sources(self, probe: str) -> list[tuple[int, Source]]:
         """Return the documents of one probe."""

@@ -15,8 +15,7 @@ TITLE = "What was not measured, and why"
 
 def tables(panel: Panel) -> list[Table]:
     """Return one table of reasons; none where nothing is missing."""
-    rows = panel.store.figures
-    empty = rows[rows["document"].isin(panel.shown) & rows["value"].isna()]
+    empty = panel.rows[panel.rows["value"].isna()]
     lines = [*_cells(empty), *_failures(panel)]
     if not lines:
         return []
