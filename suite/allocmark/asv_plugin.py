@@ -121,7 +121,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         return out, err, code
 
 
-class StoppedBySentence(SystemExit):  # noqa: N818 - it ends the process, as its base does
+class StoppedBySentence(SystemExit):
     """Ends asv with one sentence and an exit code of the suite."""
 
     def __init__(self, sentence: str, code: int) -> None:

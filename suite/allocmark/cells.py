@@ -66,7 +66,7 @@ def cell_of(figure: Figure) -> Cell:
     if figure.value is None:
         return math.nan
     scale = _SECONDS.get(figure.unit, 1.0)
-    if figure.kind == "exact" or len(figure.samples) < 2 or figure.counts:  # noqa: PLR2004
+    if figure.kind == "exact" or not figure.samples or figure.counts:
         return figure.value * scale
     if not math.isclose(statistics.median(figure.samples), figure.value, rel_tol=1e-9):
         return figure.value * scale

@@ -75,9 +75,7 @@ def run(
     from allocmark.run import run as start
 
     chosen = profile or ("quick" if quick else "full")
-    options = Options(
-        chosen, experiment or (), allocator or (), allocator_file, results, fresh
-    )
+    options = Options(chosen, experiment or (), allocator or (), allocator_file, results, fresh)
     typer.echo(start(options))
 
 
@@ -87,7 +85,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="The report folder (default: reports beside the results).")
     ] = None,
-    format: Annotated[  # noqa: A002 - the option's name
+    format: Annotated[
         str | None, typer.Option(help="md: print the tables as Markdown instead.")
     ] = None,
 ) -> None:

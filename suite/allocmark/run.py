@@ -100,7 +100,12 @@ def _run_asv(project: Path, options: Options, results: Path) -> None:
     environment = {**os.environ, RESULTS: str(results)}
     if options.fresh:
         environment[FRESH] = "1"
-    process = subprocess.Popen(command, cwd=project, env=environment, preexec_fn=end_with_parent)
+    process = subprocess.Popen(
+        command,
+        cwd=project,
+        env=environment,
+        preexec_fn=end_with_parent,  # noqa: PLW1509 - no threads run yet
+    )
     interrupted = False
     while process.poll() is None:
         try:

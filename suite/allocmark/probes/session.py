@@ -108,10 +108,9 @@ def mark_rest(
         for subject in experiment.subjects(allocators, session.profile):
             path = session.path(experiment, subject)
             if not path.exists():
-                failures = [Failure(NOT_REACHED, why)]
-                empty = _document(session, experiment, subject, now(), 0.0, {}, failures=failures)
+                blank = _blank(session, experiment, subject)
                 try:
-                    documents.write(path, empty)
+                    documents.write(path, replace(blank, failures=[Failure(NOT_REACHED, why)]))
                 except OSError:
                     return
 
@@ -166,7 +165,7 @@ def _is_done(path: Path, session: Session) -> bool:
 
 
 def _measure(session: Session, experiment: Experiment, subject: str, title: str) -> Document:
-    started, begin = now(), time.monotonic()
+    blank, begin = _blank(session, experiment, subject), time.monotonic()
     before = _conditions(session)
     outcomes: list[Outcome] = []
     failures: list[Failure] = []
@@ -188,9 +187,15 @@ def _measure(session: Session, experiment: Experiment, subject: str, title: str)
         "notes": _notes(outcomes),
         "processes": len(outcomes),
     }
-    seconds = round(time.monotonic() - begin, 3)
-    made = _document(session, experiment, subject, started, seconds, conditions, figures, failures)
-    return replace(made, series=[series for outcome in outcomes for series in outcome.series])
+    return replace(
+        blank,
+        seconds=round(time.monotonic() - begin, 3),
+        conditions=conditions,
+        figures=figures,
+        series=[series for outcome in outcomes for series in outcome.series],
+        # Ten children that fail alike have one reason.
+        failures=list(dict.fromkeys(failures)),
+    )
 
 
 def _requests(session: Session, experiment: Experiment, subject: str) -> list[Request]:
@@ -232,31 +237,20 @@ def _conditions(session: Session) -> Mapping[str, Any]:
     return conditions
 
 
-def _document(
-    session: Session,
-    experiment: Experiment,
-    subject: str,
-    started: str,
-    seconds: float,
-    conditions: Mapping[str, Any],
-    figures: Sequence[Figure] = (),
-    failures: Sequence[Failure] = (),
-) -> Document:
+def _blank(session: Session, experiment: Experiment, subject: str) -> Document:
+    """Return a document, begun now, in which nothing is measured yet."""
     return Document(
         probe=experiment.name,
         subject=subject,
         profile=session.profile.name,
         run=session.run,
-        started=started,
-        seconds=seconds,
+        started=now(),
+        seconds=0.0,
         command=rerun_command(session, experiment, subject),
         suite=__version__,
         emulated=session.stack.emulated,
         stack=session.stack.to_json(),
-        conditions=conditions,
-        figures=figures,
-        # Ten children that fail alike have one reason.
-        failures=list(dict.fromkeys(failures)),
+        conditions={},
     )
 
 
