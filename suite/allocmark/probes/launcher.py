@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from allocmark.documents import Failure
+from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure, Series
 from allocmark.probes.request import Outcome, Request
 
@@ -71,9 +72,14 @@ class Child:
                 pass_fds=[write_end],
                 start_new_session=True,  # So that it and its own children can be killed as one.
             )
-        except BaseException:
+        except OSError as error:
             os.close(read_end)
-            raise
+            self._stderr.close()
+            python = interpreter(request.framework)
+            raise NotMeasurableError(
+                f"{python} cannot be started ({error.strerror}): "
+                f"set ALLOCMARK_PYTHON_{request.framework.upper()} to a Python that has allocmark"
+            ) from error
         finally:
             os.close(write_end)
         self._pipe = read_end
@@ -206,18 +212,27 @@ def _ending(code: int, stderr: str) -> str:
 
 def launch_all(requests: Sequence[Request], ahead: int = 1) -> Iterator[Outcome]:
     """Run the requests one after another, `ahead` of them importing while one measures."""
-    waiting: deque[Child] = deque()
+    waiting: deque[Child | Outcome] = deque()
     queue = deque(requests)
     try:
         while queue or waiting:
             while queue and len(waiting) <= ahead:
-                waiting.append(Child(queue.popleft()))
-            child = waiting[0]
-            yield child.run()
+                waiting.append(_started(queue.popleft()))
+            first = waiting[0]
+            yield first.run() if isinstance(first, Child) else first
             waiting.popleft()
     finally:
         for child in waiting:
-            child.close()
+            if isinstance(child, Child):
+                child.close()
+
+
+def _started(request: Request) -> Child | Outcome:
+    """Start a child, or say why it could not be."""
+    try:
+        return Child(request)
+    except NotMeasurableError as error:
+        return Outcome(request, 0.0, failures=[Failure("start", str(error))])
 
 
 def launch(request: Request) -> Outcome:

@@ -1,0 +1,127 @@
+"""The launcher: whatever a child does, its readings are kept and the run goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from allocmark.probes.launcher import child_environment, interpreter, launch, launch_all
+from allocmark.probes.request import Outcome, Request
+
+# An allocator of a user's own that misbehaves as told, without any GPU.
+_MISBEHAVING = """
+import os, signal, sys, time
+from allocmark.allocators.base import Allocator
+
+class Misbehaving(Allocator):
+    framework = "cuda"
+    def open(self, device):
+        match self.name:
+            case "hangs": time.sleep(600)
+            case "killed": os.kill(os.getpid(), signal.SIGKILL)
+            case "aborts": os.abort()
+            case "exits": sys.exit("gave up")
+            case "raises": raise RuntimeError("no luck today")
+            case "prints":
+                print("noise on standard output", flush=True)
+                os.write(1, b"{broken json")
+    def alloc(self, size_bytes, stream=0): return 1
+    def free(self, block, stream=0): pass
+    def synchronize(self): pass
+
+ALLOCATORS = tuple(Misbehaving(n) for n in
+                   ("hangs", "killed", "aborts", "exits", "raises", "prints"))
+"""
+
+
+def _request(file: Path, subject: str, limit_s: float = 60.0) -> Request:
+    parameters = {"workloads": [], "repeats": 1}
+    return Request("fragmentation", subject, limit_s, parameters, allocator_file=file)
+
+
+@pytest.fixture
+def allocator_file(tmp_path: Path) -> Path:
+    path = tmp_path / "misbehaving.py"
+    path.write_text(_MISBEHAVING)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("subject", "expected"),
+    [
+        ("killed", "ended by SIGKILL"),
+        ("aborts", "ended by SIGABRT"),
+        ("exits", "exit code 1: gave up"),
+        ("raises", "RuntimeError: no luck today"),
+    ],
+)
+def test_the_reason_says_how_a_child_ended(
+    allocator_file: Path, subject: str, expected: str
+) -> None:
+    (failure,) = launch(_request(allocator_file, subject)).failures
+    assert expected in failure.reason
+
+
+def test_a_hanging_child_is_stopped_at_its_limit(allocator_file: Path) -> None:
+    begin = time.monotonic()
+    (failure,) = launch(_request(allocator_file, "hangs", limit_s=4)).failures
+    assert failure.reason == "stopped after its time limit of 4 s"
+    assert time.monotonic() - begin < 30
+
+
+def test_the_run_goes_on_after_each_way_to_fail(allocator_file: Path) -> None:
+    subjects = ["killed", "prints", "raises", "prints"]
+    outcomes = list(launch_all([_request(allocator_file, s) for s in subjects], ahead=2))
+    assert [o.request.subject for o in outcomes] == subjects
+    assert [bool(o.failures) for o in outcomes] == [True, False, True, False]
+
+
+def test_output_of_the_program_does_not_disturb_the_readings(allocator_file: Path) -> None:
+    outcome = launch(_request(allocator_file, "prints"))
+    assert not outcome.failures
+    assert outcome.notes
+
+
+def test_abandoned_children_do_not_outlive_the_run(allocator_file: Path) -> None:
+    requests = [_request(allocator_file, s) for s in ("prints", "hangs", "hangs")]
+    running = launch_all(requests, ahead=2)
+    next(running)
+    running.close()  # type: ignore[attr-defined]
+    listed = os.popen("ps -eo args").read()
+    assert str(allocator_file) not in listed
+
+
+def test_a_stray_setting_of_the_user_is_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:21")
+    monkeypatch.setenv("CUDA_MODULE_LOADING", "EAGER")
+    request = Request("latency", "x", 1.0, environment={"CUDA_MODULE_LOADING": "LAZY"})
+    environment = child_environment(request)
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in environment
+    assert environment["CUDA_MODULE_LOADING"] == "LAZY"
+
+
+def test_a_child_that_cannot_be_started_has_a_reason_and_leaks_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ALLOCMARK_PYTHON_CUDA", "/nonexistent/python")
+    before = len(os.listdir("/proc/self/fd"))
+    (failure,) = launch(Request("latency", "x", 1.0)).failures
+    assert "/nonexistent/python cannot be started" in failure.reason
+    assert "ALLOCMARK_PYTHON_CUDA" in failure.reason
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_interpreter_of_a_framework_is_configurable(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert interpreter("torch") == sys.executable
+    monkeypatch.setenv("ALLOCMARK_PYTHON_TENSORFLOW", "/opt/tf/bin/python")
+    assert interpreter("tensorflow") == "/opt/tf/bin/python"
+
+
+def test_a_request_survives_the_pipe(tmp_path: Path) -> None:
+    request = Request("latency", "torch-native", 2.5, {"a": [1, 2]}, {"X": "1"}, "torch", 1, tmp_path)
+    assert Request.from_json(request.to_json()) == request
+    assert Outcome(request, 1.0).figures == ()
