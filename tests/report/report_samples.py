@@ -128,7 +128,6 @@ def pressure(subject: str) -> Document:
 def streams(subject: str) -> Document:
     """Return what the streams probe reports: tasks, private pools and threads."""
     figures = []
-    pairs = [750.0 + i for i in range(9)]
     for count in (1, 2):
         for use in ("private", "handoff"):
             place: dict[str, Axis] = {"use": use, "streams": count, "bytes": 2 * MIB}

@@ -10,6 +10,9 @@ import pandas as pd
 
 from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL
 from allocmark.store import FLAG_SEPARATOR, Source, Store
+from allocmark.units import format_bytes
+
+_FIRST = ("machine", "gpu", "driver", "cuda", "framework", "framework version", "framework cuda")
 
 
 def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
@@ -18,13 +21,14 @@ def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
     What differs between the documents is told apart by subject; nothing is averaged away.
     """
     sources = [store.sources[index] for index in sorted(set(rows["document"].tolist()))]
-    block = _merged(sources, [_flat(source.document.stack) for source in sources])
+    stack = _merged(sources, [_flat(source.document.stack) for source in sources])
+    block = sorted(stack, key=lambda pair: _FIRST.index(pair[0]) if pair[0] in _FIRST else 99)
     block += _merged(sources, [_flat(source.document.conditions) for source in sources])
     block += _merged(sources, [_run(source) for source in sources])
     measured = rows[rows["value"].notna()]
     if len(measured):
         meters = sorted(set(measured["meter"].astype(str)))
-        block.append(("meter", ", ".join(meters)))
+        block.append(("meter", "; ".join(meters)))
         block += [("samples", _samples(measured)), ("spread", _spread(measured))]
     block.append(("measured again by", _commands(sources)))
     return tuple((name, text) for name, text in block if text)
@@ -50,6 +54,8 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
             flat[title] = ", ".join(str(item) for item in value)
         elif isinstance(value, bool):
             flat[title] = "yes" if value else "no"
+        elif isinstance(value, int | float) and name.endswith("_bytes"):
+            flat[title.removesuffix(" bytes")] = format_bytes(value)
         elif value is not None:
             flat[title] = str(value)
     return flat

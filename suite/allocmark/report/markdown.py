@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from allocmark.report.escape import markdown, markdown_line
 from allocmark.report.table import Cell, Table
@@ -40,29 +41,68 @@ def band() -> str:
 
 
 def table(shown: Table, level: int) -> str:
-    """Return a table under its heading, with its notes and conditions below."""
-    notes = _Notes(shown)
+    """Return a table under its heading, with its notes and conditions below.
+
+    Rows that are empty for one reason throughout are named below the table, not drawn in it.
+    """
+    rows, absent = _apart(shown)
+    notes = _Notes(rows)
     lines = [
         _line(markdown(column) for column in shown.columns),
         _line("---:" if _numeric(shown, i) else "---" for i in range(len(shown.columns))),
-        *(_line(map(notes.cell, row)) for row in shown.rows),
+        *(_line(map(notes.cell, row)) for row in rows),
     ]
     parts = [
         heading(level, shown.title),
         band() if shown.emulated else "",
         markdown_line(shown.about),
-        "\n".join(lines),
-        notes.legend(),
+        "\n".join(lines) if rows else "",
+        "\n".join([*notes.legend(), *absent]),
         _conditions(shown.conditions),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
+def _apart(shown: Table) -> tuple[list[tuple[Cell, ...]], list[str]]:
+    """Return the rows to draw, and a line for each reason that empties whole rows."""
+    labels = sum(1 for column in zip(*shown.rows, strict=True) if not any(map(_is_figure, column)))
+    drawn: list[tuple[Cell, ...]] = []
+    absent: dict[str, list[list[str]]] = {}
+    for row in shown.rows:
+        reasons = {cell.reason for cell in row[labels:]}
+        reason = reasons.pop() if len(reasons) == 1 else None
+        if reason is None:
+            drawn.append(row)
+        else:
+            absent.setdefault(reason, []).append([cell.text for cell in row[:labels]])
+    owned = Counter(row[0].text for row in shown.rows)
+    lines = [
+        f"- n/a throughout: {markdown('; '.join(_names(places, owned)))}: {markdown(reason)}"
+        for reason, places in absent.items()
+    ]
+    return drawn, lines
+
+
+def _names(places: Sequence[Sequence[str]], owned: Mapping[str, int]) -> list[str]:
+    """Return what rows are about; an owner of rows alone stands for all of them."""
+    rest: dict[str, list[str]] = {}
+    for first, *others in places:
+        rest.setdefault(first, []).append(" ".join(others))
+    return [
+        first if len(others) == owned[first] else f"{first} ({', '.join(others)})"
+        for first, others in rest.items()
+    ]
+
+
+def _is_figure(cell: Cell) -> bool:
+    return cell.value is not None or cell.reason is not None
+
+
 class _Notes:
     """The footnotes of one table: a mark for each flag, a letter for each reason."""
 
-    def __init__(self, shown: Table) -> None:
-        cells = [cell for row in shown.rows for cell in row]
+    def __init__(self, rows: Iterable[Sequence[Cell]]) -> None:
+        cells = [cell for row in rows for cell in row]
         flags = dict.fromkeys(flag for cell in cells for flag in cell.flags)
         self._marks = {flag: _mark(i) for i, flag in enumerate(flags)}
         reasons = dict.fromkeys(cell.reason for cell in cells if cell.reason is not None)
@@ -74,14 +114,14 @@ class _Notes:
         marks = "".join(self._marks[flag] for flag in cell.flags)
         return markdown(cell.text) + (f" {marks}" if marks else "")
 
-    def legend(self) -> str:
+    def legend(self) -> list[str]:
         lines = [
             f"- {mark} {markdown(FLAG_TEXTS.get(flag, flag))}" for flag, mark in self._marks.items()
         ]
         lines += [
             f"- <sup>{letter}</sup> {markdown(reason)}" for reason, letter in self._letters.items()
         ]
-        return "\n".join(lines)
+        return lines
 
 
 def _conditions(conditions: Sequence[tuple[str, str]]) -> str:

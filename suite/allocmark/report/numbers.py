@@ -99,7 +99,7 @@ def format_range(value: float, low: float, high: float, n: float, unit: str) -> 
 def _spread(value: float, low: float, high: float, scale: Scale, decimals: int) -> str:
     spread = max(value - low, high - value) / scale.factor
     if 0 < spread < 0.5 * 10**-decimals:
-        return f"<{10**-decimals:.{decimals}f}"
+        decimals = -math.floor(math.log10(spread))  # Its first digit: it is not nothing.
     return _fixed(spread, decimals)
 
 

@@ -59,7 +59,8 @@ def page(store: Store) -> Page:
 
 
 def _part(panel: Panel, taken: set[str]) -> Part:
-    slug = unique(slugged(f"{panel.machine}{'-emulated' if panel.emulated else ''}"), taken)
+    suffix = "-emulated" if panel.emulated and "emulated" not in panel.machine else ""
+    slug = unique(slugged(panel.machine + suffix), taken)
     sections = (Section(title, tuple(made(panel))) for title, made in _SECTIONS)
     return Part(slug, _title(panel), panel, _facts(panel), tuple(s for s in sections if s.tables))
 

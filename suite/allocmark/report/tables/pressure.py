@@ -14,7 +14,7 @@ _POINT = Key("point", "point")
 
 
 def _peaks(value: object) -> str:
-    return f"{plain(value)} live peaks"
+    return f"{plain(value)} x live peak"
 
 
 _WORKLOAD = Key("workload", "workload")
