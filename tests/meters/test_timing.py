@@ -1,0 +1,336 @@
+"""The timing loops: what they call, in which order, what they do when a call fails, their cost."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from ctypes import CFUNCTYPE, POINTER, c_int, c_int32, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from allocmark.allocators.base import NativeCalls
+from allocmark.compile import shared_library
+from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.meters.timing import (
+    CallFailedError,
+    NativeLoop,
+    ThreadEntry,
+    clock,
+    draw_order,
+    quantile_interval,
+)
+from allocmark.meters.timing_cross import CrossCheck
+from allocmark.meters.timing_python import PythonLoop, no_garbage_collection, nothing
+from allocmark.statistics import median_interval
+from hypothesis import given
+from hypothesis import strategies as st
+
+EMPTY_PAIR_NS = 20
+SLACK = 3
+SHAPES = ("runtime", "runtime-async", "aoti")
+
+
+class FakeCalls:
+    """Entry points in Python that write down how they are called; one call may be told to fail."""
+
+    def __init__(self, shape: str, fail_alloc_at: int | None = None, code: int = 2) -> None:
+        self.log: list[tuple[Any, ...]] = []
+        self.live: list[int] = []
+        self._fail_at, self._code, self._made = fail_alloc_at, code, 0
+        out = POINTER(c_void_p)
+        make, drop = {
+            "runtime": (
+                CFUNCTYPE(c_int, out, c_size_t)(self._alloc),
+                CFUNCTYPE(c_int, c_void_p)(self._free),
+            ),
+            "runtime-async": (
+                CFUNCTYPE(c_int, out, c_size_t, c_void_p)(self._alloc),
+                CFUNCTYPE(c_int, c_void_p, c_void_p)(self._free),
+            ),
+            "aoti": (
+                CFUNCTYPE(c_int, c_uint64, out)(lambda n, block: self._alloc(block, n)),
+                CFUNCTYPE(c_int, c_void_p)(self._free),
+            ),
+        }[shape]
+        self._sync = CFUNCTYPE(c_int, c_void_p)(self._synchronize)
+        self._kept = (make, drop)
+        self.calls = NativeCalls(shape, address(make), address(drop))
+        self.synchronize = address(self._sync)
+
+    def _alloc(self, block: Any, size: int, stream: int | None = None) -> int:
+        self._made += 1
+        if self._made == self._fail_at:
+            return self._code
+        block[0] = 0x1000 * self._made
+        self.live.append(0x1000 * self._made)
+        self.log.append(("alloc", size, stream))
+        return 0
+
+    def _free(self, block: int, stream: int | None = None) -> int:
+        self.live.remove(block)
+        self.log.append(("free", block, stream))
+        return 0
+
+    def _synchronize(self, stream: int | None) -> int:
+        self.log.append(("synchronize", stream))
+        return 0
+
+
+def address(function: Any) -> int:
+    return ctypes.cast(function, c_void_p).value or 0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_pairs_pass_size_and_stream_and_leave_nothing(shape: str) -> None:
+    fake = FakeCalls(shape)
+    NativeLoop(fake.calls, stream=0x77).pairs(4096, 3)
+    stream = 0x77 if shape == "runtime-async" else None
+    assert fake.log == [
+        event
+        for block in (0x1000, 0x2000, 0x3000)
+        for event in (("alloc", 4096, stream), ("free", block, stream))
+    ]
+    assert fake.live == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_many_allocates_all_then_frees_in_the_drawn_order(shape: str) -> None:
+    fake = FakeCalls(shape)
+    NativeLoop(fake.calls).many(512, 16)
+    assert [event[0] for event in fake.log] == ["alloc"] * 16 + ["free"] * 16
+    freed = [event[1] // 0x1000 - 1 for event in fake.log if event[0] == "free"]
+    assert freed == draw_order(16).tolist()
+    assert freed != sorted(freed)
+
+
+def test_order_is_the_same_in_every_run() -> None:
+    assert draw_order(8).tolist() == [5, 1, 3, 4, 6, 2, 7, 0]
+    assert sorted(draw_order(64).tolist()) == list(range(64))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_singles_time_each_call(shape: str) -> None:
+    fake = FakeCalls(shape)
+    found = NativeLoop(fake.calls).singles(512, 5)
+    assert [len(readings) for readings in found] == [5, 5, 5]
+    assert min(map(min, found)) > 0
+    assert len(fake.log) == 20
+    assert fake.live == []
+
+
+def test_completion_is_waited_for_only_where_asked() -> None:
+    fake = FakeCalls("runtime-async")
+    loop = NativeLoop(fake.calls, stream=5, synchronize=fake.synchronize)
+    host, complete = loop.alloc(512)
+    assert 0 < host < complete
+    loop.free(wait=False)
+    loop.pair(512)
+    names = [event[0] for event in fake.log]
+    assert names == ["alloc", "synchronize", "free", "alloc", "free", "synchronize"]
+    assert fake.log[1] == ("synchronize", 5)
+
+
+@pytest.mark.parametrize("shape", ["runtime", "runtime-async"])
+def test_failed_allocation_frees_what_was_made(shape: str) -> None:
+    fake = FakeCalls(shape, fail_alloc_at=5)
+    with pytest.raises(DeviceOutOfMemoryError):
+        NativeLoop(fake.calls).many(512, 8)
+    assert [event[0] for event in fake.log] == ["alloc"] * 4 + ["free"] * 4
+    assert fake.live == []
+
+
+def test_torch_tells_no_kind_of_failure() -> None:
+    fake = FakeCalls("aoti", fail_alloc_at=1, code=1)
+    with pytest.raises(DeviceOutOfMemoryError, match="torch"):
+        NativeLoop(fake.calls).alloc(512)
+
+
+@pytest.mark.parametrize("call", ["pairs", "singles"])
+def test_another_error_is_told_with_its_code(call: str) -> None:
+    fake = FakeCalls("runtime", fail_alloc_at=3, code=700)
+    with pytest.raises(CallFailedError, match="error 700"):
+        getattr(NativeLoop(fake.calls), call)(512, 8)
+    assert fake.live == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_empty_pair_is_cheap(shape: str) -> None:
+    loop = NativeLoop.empty(shape)
+    best = min(loop.pairs(512, 2000) for _ in range(50))
+    assert 0 < best <= SLACK * EMPTY_PAIR_NS
+
+
+def test_clock_is_one_of_the_monotonic_ones_and_its_cost_is_told() -> None:
+    name, number = clock()
+    assert getattr(time, name) == number
+    readings = NativeLoop.empty("aoti").clock_ns()
+    assert readings.min() >= 0
+    assert 0 < np.median(readings) < 10_000
+
+
+class Guards:
+    """Torch's stream guards and cudaSetDevice, written down."""
+
+    def __init__(self, fail: bool = False) -> None:
+        self.streams: list[int | None] = []
+        self.devices: list[int] = []
+        self.open = 0
+        self._fail = fail
+        self._functions = (
+            CFUNCTYPE(c_int, c_int)(self._set_device),
+            CFUNCTYPE(c_int, c_void_p, c_int32, POINTER(c_void_p))(self._create),
+            CFUNCTYPE(c_int, c_void_p)(self._delete),
+        )
+        self.entry = ThreadEntry(3, *map(address, self._functions))
+
+    def _set_device(self, device: int) -> int:
+        self.devices.append(device)
+        return 0
+
+    def _create(self, stream: int | None, device: int, guard: Any) -> int:
+        if self._fail:
+            return 1
+        self.streams.append(stream)
+        self.open += 1
+        guard[0] = 0x99
+        return 0
+
+    def _delete(self, guard: int) -> int:
+        assert guard == 0x99
+        self.open -= 1
+        return 0
+
+
+def test_threads_work_each_on_its_stream() -> None:
+    fake, guards = FakeCalls("aoti"), Guards()
+    total = NativeLoop(fake.calls).threads([11, 22, 33], guards.entry, 512, 4)
+    assert total > 0
+    assert sorted(s or 0 for s in guards.streams) == [11, 22, 33]
+    assert guards.devices == [3, 3, 3]
+    assert guards.open == 0
+    # Two pairs to warm up and four to be timed, on each thread.
+    assert len(fake.log) == 3 * 2 * (2 + 4)
+    assert fake.live == []
+
+
+def test_thread_that_fails_ends_the_run_and_hangs_nobody() -> None:
+    fake, guards = FakeCalls("aoti"), Guards(fail=True)
+    with pytest.raises(DeviceOutOfMemoryError):
+        NativeLoop(fake.calls).threads([11, 22], guards.entry, 512, 4)
+    assert fake.log == []
+
+
+@given(st.lists(st.integers(0, 10**6), max_size=400))
+def test_quantile_interval_of_one_half_is_the_medians(samples: list[int]) -> None:
+    ordered = np.sort(np.array(samples, dtype=np.int64))
+    assert quantile_interval(ordered, 0.5) == median_interval(samples)
+
+
+def test_quantile_interval_by_hand() -> None:
+    # binomial(10000, 0.99): 9880 and 9919 are the 2.5 % and 97.5 % points (scipy.stats.binom).
+    assert quantile_interval(np.arange(1, 10_001), 0.99) == (9880.0, 9920.0)
+    assert quantile_interval(np.arange(100), 0.99) is None
+
+
+class Released:
+    """A thing whose end is noted, as a tensor's is by its allocator."""
+
+    alive = 0
+
+    def __init__(self, _: int) -> None:
+        Released.alive += 1
+
+    def __del__(self) -> None:
+        Released.alive -= 1
+
+
+@pytest.mark.parametrize("ask", [lambda loop: loop.pairs(1, 7), lambda loop: loop.many(1, 7)])
+def test_python_loop_drops_the_last_reference(ask: Callable[[PythonLoop], object]) -> None:
+    loop = PythonLoop(Released, None, lambda: None, "meter")
+    ask(loop)
+    loop.singles(1, 3)
+    loop.alloc(1)
+    assert Released.alive == 1
+    loop.free()
+    loop.pair(1)
+    assert Released.alive == 0
+
+
+def test_python_loop_releases_what_was_made_before_a_failure() -> None:
+    live: list[int] = []
+
+    def make(size: int) -> int:
+        if len(live) == 3:
+            raise DeviceOutOfMemoryError("full")
+        live.append(len(live) + 1)
+        return live[-1]
+
+    loop = PythonLoop(make, live.remove, lambda: None, "meter")
+    with pytest.raises(DeviceOutOfMemoryError):
+        loop.many(1, 8)
+    assert live == []
+
+
+def test_python_loop_waits_only_where_asked() -> None:
+    waits: list[int] = []
+    loop = PythonLoop(nothing, None, lambda: waits.append(1), "meter")
+    loop.alloc(1)
+    loop.free(wait=False)
+    assert len(waits) == 1
+    loop.pair(1)
+    assert len(waits) == 2
+
+
+def test_collector_is_off_while_timing_and_on_again_after_an_error() -> None:
+    import gc
+
+    with pytest.raises(ZeroDivisionError), no_garbage_collection():
+        assert not gc.isenabled()
+        raise ZeroDivisionError
+    assert gc.isenabled()
+
+
+FAKE_TORCH = """
+#include <stdint.h>
+static long live;
+int aoti_torch_cuda_caching_allocator_raw_alloc(uint64_t n, void **p)
+{ if (n > 1000) return 1; live++; *p = &live; return 0; }
+int aoti_torch_cuda_caching_allocator_raw_delete(void *p) { (void)p; live--; return 0; }
+long fake_live(void) { return live; }
+"""
+
+
+@pytest.fixture
+def fake_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    source = tmp_path / "fake.c"
+    source.write_text(FAKE_TORCH)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return shared_library("fake", [source])
+
+
+def test_separate_part_calls_the_loaded_library(fake_torch: Path) -> None:
+    with pytest.raises(NotMeasurableError, match="no C entry points"):
+        CrossCheck(fake_torch)  # Not loaded yet: it must not load a second torch.
+    library = ctypes.CDLL(str(fake_torch))
+    program = CrossCheck(fake_torch)
+    assert 0 < program.pairs(512, 1000) < 10_000
+    assert library.fake_live() == 0
+    with pytest.raises(NotMeasurableError, match="could not get 4096 bytes"):
+        program.pairs(4096, 10)
+
+
+def test_both_parts_agree_on_the_same_functions(fake_torch: Path) -> None:
+    library = ctypes.CDLL(str(fake_torch))
+    names = ("raw_alloc", "raw_delete")
+    calls = NativeCalls(
+        "aoti",
+        *(address(getattr(library, f"aoti_torch_cuda_caching_allocator_{n}")) for n in names),
+    )
+    loop, program = NativeLoop(calls), CrossCheck(fake_torch)
+    ours = min(loop.pairs(512, 2000) for _ in range(50))
+    theirs = min(program.pairs(512, 2000) for _ in range(50))
+    # Nothing but the loops here, a few nanoseconds each: against a real hit that is under 10 %.
+    assert abs(ours - theirs) < SLACK * EMPTY_PAIR_NS
