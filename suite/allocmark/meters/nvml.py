@@ -48,7 +48,7 @@ def library() -> ModuleType:
             f"nvidia-ml-py cannot be imported here ({error}): pip install nvidia-ml-py"
         ) from None
     try:
-        # Counted by NVML itself, and a forked child has to do it again.
+        # NVML counts these calls itself, and a forked child has to make its own.
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         raise NoGpuError(in_words(error)) from None
@@ -163,15 +163,13 @@ def format_uuid(raw: bytes) -> str:
 @functools.cache
 def _uuids_from_child() -> list[str]:
     """Let a process of its own start CUDA and say in which order it counts the cards."""
-    answer = subprocess.run(
-        [sys.executable, "-m", "allocmark.meters.nvml"],
-        capture_output=True,
-        text=True,
-        timeout=_ASK_S,
-        check=False,
-    )
-    if answer.returncode != 0:
-        raise NoGpuError("CUDA could not be started to ask in which order it counts the GPUs")
+    command = [sys.executable, "-m", "allocmark.meters.nvml"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        raise NoGpuError(
+            "CUDA could not be started to say in which order it counts the GPUs"
+        ) from None
     return answer.stdout.split()
 
 

@@ -1,0 +1,133 @@
+"""Device memory in use, by every meter there is, each under its own name.
+
+None of them is the truth: NVML's per-process figure leaves out what the driver keeps for nobody,
+its device figure counts the neighbours, and cudaMemGetInfo can only be asked inside a context.
+A reading by one meter is only ever compared with another by the same meter.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from allocmark.conditions import processes_on
+from allocmark.meters.nvml import in_words, open_device
+
+NVML_PROCESS = "nvml_process"
+"""What NVML lists for one process: its context and all that it allocated."""
+NVML_DEVICE = "nvml_device"
+"""What NVML calls used on the whole GPU, whoever uses it."""
+MEM_GET_INFO = "mem_get_info"
+"""Total less free as cudaMemGetInfo gives them: the whole GPU, seen from inside a context."""
+METERS = (NVML_PROCESS, NVML_DEVICE, MEM_GET_INFO)
+
+_UNLISTED = (
+    "NVML does not list this process: it has no context yet, or a container hides its process id"
+)
+_HIDDEN = "NVML lists this process without its memory (so in some containers and under WDDM)"
+_NO_LISTS = "NVML does not list processes here"
+_NO_CONTEXT = "this process has no context, and to ask cudaMemGetInfo would create one"
+
+
+class MemoryMeters:
+    """The meters of one GPU, as CUDA counts it. Raises `NoGpuError` where NVML has none.
+
+    Made anew in each process: neither NVML nor CUDA survives a fork. A reading takes well under a
+    millisecond and creates nothing on the GPU.
+    """
+
+    def __init__(self, device: int = 0) -> None:
+        self._device = device
+        self._nvml, self._handle = open_device(device)
+        self._why: dict[str, str] = {}
+
+    def read(self, pid: int | None = None) -> dict[str, int | None]:
+        """Return the bytes in use by each meter; None where it cannot tell, see `why`.
+
+        `pid` is the process that `NVML_PROCESS` is about, this one if it is not given.
+        """
+        self._why.clear()
+        return {
+            NVML_PROCESS: self._process_bytes(os.getpid() if pid is None else pid),
+            NVML_DEVICE: self._device_bytes(),
+            MEM_GET_INFO: self._context_bytes(),
+        }
+
+    def why(self, meter: str) -> str | None:
+        """Return why the last reading by that meter is None."""
+        return self._why.get(meter)
+
+    def neighbours(self) -> Mapping[int, int | None]:
+        """Return the bytes of each other process on the GPU, as far as NVML lists them."""
+        found = processes_on(self._nvml, self._handle) or {}
+        return {pid: count for pid, count in found.items() if pid != os.getpid()}
+
+    def _process_bytes(self, pid: int) -> int | None:
+        found = processes_on(self._nvml, self._handle)
+        if found is None:
+            return self._cannot(NVML_PROCESS, _NO_LISTS)
+        if pid not in found:
+            return self._cannot(NVML_PROCESS, _UNLISTED)
+        count = found[pid]
+        return self._cannot(NVML_PROCESS, _HIDDEN) if count is None else int(count)
+
+    def _device_bytes(self) -> int | None:
+        try:
+            return int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used)
+        except self._nvml.NVMLError as error:
+            return self._cannot(NVML_DEVICE, in_words(error))
+
+    def _context_bytes(self) -> int | None:
+        used = used_bytes_in_context(self._device)
+        return self._cannot(MEM_GET_INFO, _NO_CONTEXT) if used is None else used
+
+    def _cannot(self, meter: str, reason: str) -> None:
+        self._why[meter] = reason
+
+
+def context_exists(device: int = 0) -> bool:
+    """Return whether this process holds the GPU's primary context, without creating anything."""
+    driver = _driver()
+    active, flags = ctypes.c_int(), ctypes.c_uint()
+    if driver is None:
+        return False
+    # Fails with CUDA_ERROR_NOT_INITIALIZED before cuInit: then there is none either.
+    code = driver.cuDevicePrimaryCtxGetState(
+        _ordinal(device), ctypes.byref(flags), ctypes.byref(active)
+    )
+    return code == 0 and bool(active.value)
+
+
+def used_bytes_in_context(device: int = 0) -> int | None:
+    """Return total less free by cuMemGetInfo, None where there is no primary context yet."""
+    driver = _driver()
+    if driver is None or not context_exists(device):
+        return None
+    context, popped = ctypes.c_void_p(), ctypes.c_void_p()
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    if driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), _ordinal(device)) != 0:
+        return None
+    try:
+        # Whatever this thread has made current stays so underneath.
+        if driver.cuCtxPushCurrent_v2(context) != 0:
+            return None
+        code = driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        driver.cuCtxPopCurrent_v2(ctypes.byref(popped))
+    finally:
+        driver.cuDevicePrimaryCtxRelease_v2(_ordinal(device))
+    return total.value - free.value if code == 0 else None
+
+
+def _driver() -> Any:
+    """Return the driver library if this process has loaded it already."""
+    try:
+        return ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD)
+    except OSError:
+        return None
+
+
+def _ordinal(device: int) -> ctypes.c_int:
+    # The driver's device handle is its ordinal; cuDeviceGet only checks the range.
+    return ctypes.c_int(device)
