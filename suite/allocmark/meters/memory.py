@@ -48,12 +48,13 @@ class MemoryMeters:
 
         `pid` is the process that `NVML_PROCESS` is about, this one if it is not given.
         """
-        self._why.clear()
-        return {
+        told = {
             NVML_PROCESS: self._process_bytes(os.getpid() if pid is None else pid),
             NVML_DEVICE: self._device_bytes(),
-            MEM_GET_INFO: self._context_bytes(),
+            MEM_GET_INFO: used_bytes_in_context(self._device),
         }
+        self._why = {meter: answer for meter, answer in told.items() if isinstance(answer, str)}
+        return {meter: None if isinstance(n, str) else n for meter, n in told.items()}
 
     def why(self, meter: str) -> str | None:
         """Return why the last reading by that meter is None."""
@@ -64,27 +65,21 @@ class MemoryMeters:
         found = processes_on(self._nvml, self._handle) or {}
         return {pid: count for pid, count in found.items() if pid != os.getpid()}
 
-    def _process_bytes(self, pid: int) -> int | None:
+    def _process_bytes(self, pid: int) -> int | str:
+        """Return the bytes, or the reason why they cannot be told."""
         found = processes_on(self._nvml, self._handle)
         if found is None:
-            return self._cannot(NVML_PROCESS, _NO_LISTS)
+            return _NO_LISTS
         if pid not in found:
-            return self._cannot(NVML_PROCESS, _UNLISTED)
+            return _UNLISTED
         count = found[pid]
-        return self._cannot(NVML_PROCESS, _HIDDEN) if count is None else int(count)
+        return _HIDDEN if count is None else int(count)
 
-    def _device_bytes(self) -> int | None:
+    def _device_bytes(self) -> int | str:
         try:
             return int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used)
         except self._nvml.NVMLError as error:
-            return self._cannot(NVML_DEVICE, in_words(error))
-
-    def _context_bytes(self) -> int | None:
-        used = used_bytes_in_context(self._device)
-        return self._cannot(MEM_GET_INFO, _NO_CONTEXT) if used is None else used
-
-    def _cannot(self, meter: str, reason: str) -> None:
-        self._why[meter] = reason
+            return in_words(error)
 
 
 def context_exists(device: int = 0) -> bool:
@@ -100,24 +95,22 @@ def context_exists(device: int = 0) -> bool:
     return code == 0 and bool(active.value)
 
 
-def used_bytes_in_context(device: int = 0) -> int | None:
-    """Return total less free by cuMemGetInfo, None where there is no primary context yet."""
+def used_bytes_in_context(device: int = 0) -> int | str:
+    """Return total less free by cuMemGetInfo, or the reason why it cannot be asked."""
     driver = _driver()
     if driver is None or not context_exists(device):
-        return None
+        return _NO_CONTEXT
     context, popped = ctypes.c_void_p(), ctypes.c_void_p()
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    if driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), _ordinal(device)) != 0:
-        return None
-    try:
+    code = driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), _ordinal(device))
+    if code == 0:
         # Whatever this thread has made current stays so underneath.
-        if driver.cuCtxPushCurrent_v2(context) != 0:
-            return None
-        code = driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
-        driver.cuCtxPopCurrent_v2(ctypes.byref(popped))
-    finally:
+        code = driver.cuCtxPushCurrent_v2(context)
+        if code == 0:
+            code = driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+            driver.cuCtxPopCurrent_v2(ctypes.byref(popped))
         driver.cuDevicePrimaryCtxRelease_v2(_ordinal(device))
-    return total.value - free.value if code == 0 else None
+    return total.value - free.value if code == 0 else f"cuMemGetInfo failed here ({code})"
 
 
 def _driver() -> Any:
