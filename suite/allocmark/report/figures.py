@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -48,17 +49,20 @@ def latency(panel: Panel) -> Picture | None:
             y="value",
             hue="subject",
             style="path",
+            style_order=("hit", "miss"),
             hue_order=names,
             palette=colours(names),
             errorbar=None,
             ax=axes,
         )
         axes.set(xscale="log", yscale="log", xlabel="size", ylabel="median of a pair")
+        axes.yaxis.set_minor_formatter(lambda *_: "")
         axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ns"))
         _size_ticks(axes)
+        _whole_decades(axes)
         _legend(axes)
 
-    return draw("latency", "Allocation and free over size, by path", data, paint)
+    return draw("latency", _title(panel, "Allocation and free over size, by path"), data, paint)
 
 
 def waste(panel: Panel) -> Picture | None:
@@ -88,7 +92,9 @@ def waste(panel: Panel) -> Picture | None:
         axes.tick_params(axis="x", rotation=35)
 
     height = 1.5 + 0.35 * data["subject"].nunique()
-    return draw("waste", "Waste by workload and allocator", data, paint, (9.0, height))
+    return draw(
+        "waste", _title(panel, "Waste by workload and allocator"), data, paint, (9.0, height)
+    )
 
 
 def memory(panel: Panel) -> Picture | None:
@@ -134,7 +140,12 @@ def memory(panel: Panel) -> Picture | None:
         _legend(axes)
 
     title = f"Reserved against requested memory over the workload {workload}"
-    return draw("memory", title, data, paint)
+    return draw("memory", _title(panel, title), data, paint)
+
+
+def _title(panel: Panel, text: str) -> str:
+    """Return the title; a picture that is copied away must still say where it is from."""
+    return f"{text} (emulated GPU)" if panel.emulated else text
 
 
 def _most_contested(panel: Panel) -> str | None:
@@ -168,14 +179,23 @@ def _size_ticks(axes: Any) -> None:
     low, high = axes.get_xlim()
     ticks = [t for t in (KIB, 32 * KIB, MIB, 32 * MIB, GIB, 32 * GIB) if low <= t <= high]
     axes.set_xticks(ticks, [format_bytes(tick) for tick in ticks], minor=False)
-    axes.minorticks_off()
+    axes.tick_params(axis="x", which="minor", bottom=False)
+
+
+def _whole_decades(axes: Any) -> None:
+    low, high = axes.get_ylim()
+    axes.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
 
 
 def _legend(axes: Any) -> None:
+    """Move the legend beside the axes, where it hides nothing."""
     from matplotlib.lines import Line2D
 
-    legend = axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    for handle in legend.legend_handles:
+    handles, labels = axes.get_legend_handles_labels()
+    axes.get_legend().remove()
+    for handle in handles:
         # seaborn explains line styles in near black, which vanishes on a dark page.
         if isinstance(handle, Line2D) and handle.get_color() == ".2":
             handle.set_color(INK)
+    named = ["allocator" if text == SUBJECT.column else text for text in labels]
+    axes.figure.legend(handles, named, loc="outside right upper")

@@ -21,6 +21,7 @@ INK = "#808080"
 _STYLE: dict[str, Any] = {
     "svg.hashsalt": "allocmark",
     "svg.fonttype": "none",
+    "text.parse_math": False,  # A name with dollar signs is a name.
     "font.family": "sans-serif",
     "font.size": 10,
     "text.color": INK,
@@ -66,7 +67,7 @@ def draw(
     with mpl.rc_context(look):
         canvas = Figure(figsize=size, layout="constrained")
         axes = canvas.add_subplot()
-        axes.set_title(plain_text(title))
+        axes.set_title(title)
         paint(axes, data)
         out = io.StringIO()
         canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": "allocmark"})
@@ -76,11 +77,6 @@ def draw(
         if not is_numeric_dtype(data[column]):
             named[column] = data[column].astype(str).map(csv_text)
     return Picture(name, title, svg, named.to_csv(index=False, lineterminator="\n"))
-
-
-def plain_text(text: str) -> str:
-    """Return a text in which matplotlib finds no formula."""
-    return text.replace("$", r"\$")
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:

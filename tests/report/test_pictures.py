@@ -1,0 +1,85 @@
+"""The pictures: well-formed, repeatable, harmless, readable on any page."""
+
+from __future__ import annotations
+
+import csv
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import report_samples as samples
+
+from allocmark.report.figures import pictures
+from allocmark.report.panel import Panel, panels
+from allocmark.report.pictures import INK, PALETTE
+from allocmark.store import load
+
+
+def _panel(root: Path) -> Panel:
+    (panel,) = panels(load(root))
+    return panel
+
+
+def _contrast(colour: str, other: str) -> float:
+    """Return the contrast ratio of WCAG 2.1."""
+
+    def luminance(text: str) -> float:
+        channels = [int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(colour), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_each_picture_is_svg_with_its_data(tmp_path: Path) -> None:
+    samples.everything(tmp_path)
+    made = {picture.id: picture for picture in pictures(_panel(tmp_path))}
+    assert list(made) == ["latency", "waste", "memory"]
+    for picture in made.values():
+        assert ET.fromstring(picture.svg).tag == "{http://www.w3.org/2000/svg}svg"
+        assert "<dc:date>" not in picture.svg
+    lines = list(csv.reader(made["waste"].csv.splitlines()))
+    assert lines[0] == ["subject", "workload", "value"]
+    assert ["torch-native", "training", "0.1"] in lines
+
+
+def test_the_same_panel_gives_the_same_pictures(tmp_path: Path) -> None:
+    samples.everything(tmp_path)
+    assert pictures(_panel(tmp_path)) == pictures(_panel(tmp_path))
+
+
+def test_a_picture_has_no_background_of_its_own(tmp_path: Path) -> None:
+    samples.everything(tmp_path)
+    latency = pictures(_panel(tmp_path))[0].svg
+    assert "#ffffff" not in latency.lower()
+    assert "#000000" not in re.sub(r"fill: #000000[^\"]*opacity: 0", "", latency)
+
+
+def test_lines_and_text_stand_out_from_light_and_dark_pages() -> None:
+    # WCAG asks 3 to 1 of graphics; a colour for both pages at once can be that to one only where
+    # it is at least 1.7 to the other, so labels beside the lines carry the meaning too.
+    assert min(_contrast(INK, page) for page in ("#ffffff", "#111111")) >= 3
+    for colour in PALETTE:
+        assert min(_contrast(colour, page) for page in ("#ffffff", "#111111")) >= 1.7
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    hostile = "</text><script>alert(1)</script> $\\frac$"
+    made = samples.fragmentation(hostile, 0.1, 120)
+    # The folder's name cannot hold a slash; the document may say anything.
+    samples.put(tmp_path, replace(made, subject=hostile.replace("/", "")))
+    for picture in pictures(_panel(tmp_path)):
+        assert "<script" not in picture.svg
+        ET.fromstring(picture.svg)
+
+
+def test_emulated_pictures_say_so(tmp_path: Path) -> None:
+    samples.everything(tmp_path, emulated=True)
+    assert all(picture.title.endswith("(emulated GPU)") for picture in pictures(_panel(tmp_path)))
+
+
+def test_without_figures_there_is_no_picture(tmp_path: Path) -> None:
+    samples.put(tmp_path, samples.document("pressure", "torch-native"))
+    assert pictures(_panel(tmp_path)) == []
