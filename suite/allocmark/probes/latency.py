@@ -45,6 +45,7 @@ from typing import Any
 from allocmark.allocators import BASE, registry
 from allocmark.allocators.base import Allocator
 from allocmark.figures import Figure
+from allocmark.meters.timing import library
 from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.probes.experiment import Experiment, Profile
 from allocmark.probes.latency_cells import CELLS, CROSS_SIZES, SIZES, expected
@@ -100,6 +101,7 @@ class Latency(Experiment):
 
     def prepare(self, request: Request) -> None:
         allocator_of(request).prepare()
+        library()
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         allocator = allocator_of(request)

@@ -45,6 +45,7 @@ from collections.abc import Sequence
 from allocmark.allocators import BASE, registry
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.figures import Figure
+from allocmark.meters.timing import library
 from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.probes import streams_pools, streams_tasks, streams_threads
 from allocmark.probes.experiment import Experiment, Profile
@@ -104,6 +105,7 @@ class Streams(Experiment):
 
     def prepare(self, request: Request) -> None:
         allocator_of(request).prepare()
+        library()
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         allocator = allocator_of(request)

@@ -1,0 +1,228 @@
+"""Latency: every cell has a value or a reason, and a hit is a hit."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from allocmark.allocators import BASE, registry
+from allocmark.cuda import runtime
+from allocmark.documents import Failure
+from allocmark.probes.experiment import PROFILES
+from allocmark.probes.latency import EXPERIMENT, SIZES, Latency
+from allocmark.probes.latency_cells import CELLS, Cell, expected, why_empty
+from allocmark.probes.latency_check import EMPTY_PAIR_NS
+from allocmark.probes.latency_hits import _visits, measure_hits
+from allocmark.probes.latency_levels import Bench
+from allocmark.probes.latency_misses import measure_misses
+from allocmark.probes.request import Outcome
+from allocmark.units import GIB, KIB, MIB
+from replay_support import needs_torch
+from timing_support import CachingAllocator, Cells, cells, in_child, key, recorded, request_of
+
+SOME = [512, 2 * MIB, 32 * GIB]
+SHORT = {"sizes": SOME, "hit_batches": 20, "single_calls": 200, "miss_samples": 6}
+SLACK = 3
+
+
+def names(sizes: list[int]) -> set[tuple[str, tuple[tuple[str, object], ...]]]:
+    return {(metric, key(axes)) for axes, metrics in expected(sizes) for metric in metrics}
+
+
+def test_sizes_are_every_second_power_of_two() -> None:
+    assert SIZES[0] == 512
+    assert SIZES[-1] == 128 * GIB
+    assert len(SIZES) == 15
+
+
+def test_cells_come_once_each() -> None:
+    places = [(metric, key(axes)) for axes, metrics in expected(SIZES) for metric in metrics]
+    assert len(places) == len(set(places))
+    assert Counter(metric for metric, _ in places) == {
+        "call_ns": 9 * 2 * 2 * 15,
+        "call_p99_ns": 3 * 2 * 15,
+        "empty_pair_ns": 2,
+        "clock_ns": 2,
+        "cross_check_loop_ns": 2,
+        "cross_check_program_ns": 2,
+        "cross_check_ratio": 2,
+    }
+
+
+def test_subjects_are_ways_to_get_memory_not_settings() -> None:
+    subjects = Latency().subjects(list(registry().values()), PROFILES["full"])
+    assert set(BASE) <= set(subjects)
+    assert "torch-split64" not in subjects
+
+
+@pytest.mark.parametrize("name", ["cuda-malloc", "torch-nocache"])
+def test_without_a_cache_there_is_no_hit(name: str) -> None:
+    why = why_empty(registry()[name], False, Cell("hit", "pair", "allocator", "host"))
+    assert why is not None
+    assert name in why
+
+
+@pytest.mark.parametrize(
+    ("name", "keeps", "place", "empty"),
+    [
+        ("cuda-malloc", False, Cell("miss", "alloc", "allocator", "complete"), False),
+        ("cuda-malloc", False, Cell("give-back", "free", "allocator", "host"), False),
+        ("cuda-malloc", False, Cell("miss", "alloc", "op", "host"), True),
+        ("torch-native", True, Cell("hit", "pair", "op", "host"), False),
+        ("torch-native", True, Cell("hit", "pair", "op", "complete"), True),
+        ("torch-async", True, Cell("hit", "pair", "op", "complete"), False),
+        ("cuda-malloc-async-0", False, Cell("hit", "free", "allocator", "host"), False),
+        ("cuda-malloc-async-0", False, Cell("hit", "alloc", "allocator", "complete"), False),
+        ("cuda-malloc-async-0", False, Cell("hit", "free", "allocator", "complete"), True),
+        ("cuda-malloc-async-max", True, Cell("hit", "free", "allocator", "complete"), False),
+        ("rmm-pool", True, Cell("miss", "alloc", "allocator", "host"), True),
+        ("rmm-pool", True, Cell("first", "alloc", "allocator", "host"), False),
+    ],
+)
+def test_reasons(name: str, keeps: bool, place: Cell, empty: bool) -> None:
+    assert (why_empty(registry()[name], keeps, place) is not None) == empty
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "memory_info", lambda: (8 * GIB, 8 * GIB))
+    for module in ("latency_hits", "latency_misses"):
+        monkeypatch.setattr(f"allocmark.probes.{module}.after_failure", lambda bench: bench.clean())
+
+
+def run_fake(allocator: CachingAllocator, sizes: list[int]) -> tuple[Cells, Outcome]:
+    request = request_of("latency", "cuda-malloc", **{**SHORT, "sizes": sizes})
+    bench = Bench(allocator)
+
+    def measure(recorder: object) -> None:
+        measure_misses(bench, request.parameters, recorder)  # type: ignore[arg-type]
+        measure_hits(bench, request.parameters, recorder)  # type: ignore[arg-type]
+
+    outcome = recorded(measure, request)
+    return cells(list(outcome.figures)), outcome
+
+
+def test_hits_never_ask_the_driver_and_misses_always_do(no_gpu: None) -> None:
+    allocator = CachingAllocator()
+    found, outcome = run_fake(allocator, [512])
+    assert not outcome.failures
+    assert allocator.live == {}
+    hit = found["call_ns", key(Cell("hit", "pair", "allocator", "host").axes(512))]
+    assert hit.value is not None
+    assert "driver-calls" not in hit.flags
+    assert len(hit.samples) == 20
+    tail = found["call_p99_ns", key(Cell("hit", "pair", "allocator", "host").axes(512))]
+    assert sum(tail.counts) == 200
+    miss = found["call_ns", key(Cell("miss", "alloc", "allocator", "host").axes(512))]
+    assert len(miss.samples) == 6
+    assert miss.meter == "Python loop over raw calls"
+
+
+def test_hit_that_asks_the_driver_is_flagged(no_gpu: None) -> None:
+    class Forgetful(CachingAllocator):
+        def free(self, block: int, stream: int = 0) -> None:
+            self.live.pop(block)
+
+    found, _ = run_fake(Forgetful(), [512])
+    hit = found["call_ns", key(Cell("hit", "pair", "allocator", "host").axes(512))]
+    assert "driver-calls" in hit.flags
+
+
+def test_size_that_cannot_be_had_leaves_its_cells_empty_and_no_other(no_gpu: None) -> None:
+    found, outcome = run_fake(CachingAllocator(fail_bytes=64 * MIB), [512, 64 * MIB, 32 * GIB])
+    assert not outcome.failures
+    for path, call in CELLS:
+        small, large, huge = (
+            found["call_ns", key(Cell(path, call, "allocator", "host").axes(size))]
+            for size in (512, 64 * MIB, 32 * GIB)
+        )
+        assert small.value is not None
+        assert large.reason == "does not fit: 8 GiB free, and yet 64 MiB cannot be had"
+        assert huge.reason == "does not fit: 8 GiB free"
+
+
+def test_call_that_fails_otherwise_is_a_failure_of_its_size_alone(no_gpu: None) -> None:
+    broken = CachingAllocator(fail_bytes=64 * MIB, error=RuntimeError("broken, says the test"))
+    found, outcome = run_fake(broken, [512, 64 * MIB])
+    assert {failure.reason for failure in outcome.failures} == {
+        "RuntimeError: broken, says the test"
+    }
+    place = Cell("miss", "pair", "allocator", "host")
+    assert found["call_ns", key(place.axes(512))].value is not None
+    assert found["call_ns", key(place.axes(64 * MIB))].reason == (
+        "RuntimeError: broken, says the test"
+    )
+
+
+def test_child_that_died_leaves_every_cell_with_its_reason() -> None:
+    request = request_of("latency", "cuda-malloc")
+    killed = Outcome(request, 1.0, failures=[Failure("misses", "the process was ended by SIGKILL")])
+    found = cells(EXPERIMENT.combine([killed]))
+    assert set(found) == names(list(SIZES))
+    assert {figure.reason for figure in found.values()} == {"the process was ended by SIGKILL"}
+
+
+@needs_torch
+@pytest.mark.parametrize("subject", BASE)
+def test_every_cell_has_a_value_or_a_reason(subject: str) -> None:
+    outcome = in_child("latency", subject, **SHORT)
+    assert outcome["failures"] == []
+    found = cells(outcome["figures"])
+    assert set(found) == names(SOME)
+    for (metric, _), figure in found.items():
+        assert figure.value is not None or figure.reason
+        if figure.axes.get("bytes") == 32 * GIB:
+            assert figure.value is None
+        if metric == "empty_pair_ns" and figure.axes["level"] == "allocator":
+            assert (
+                figure.value is None
+                or "native" not in figure.meter
+                or (figure.value <= SLACK * EMPTY_PAIR_NS)
+            )
+    first = found["call_ns", key(Cell("first", "alloc", "allocator", "host").axes(512))]
+    assert len(first.samples) == 1
+    hit = found["call_ns", key(Cell("hit", "pair", "allocator", "host").axes(512))]
+    caches = subject not in ("cuda-malloc", "torch-nocache")
+    assert (hit.value is not None) == caches
+    assert "driver-calls" not in hit.flags
+
+
+@needs_torch
+def test_second_program_part_is_asked_for_torch() -> None:
+    found = cells(in_child("latency", "torch-native", **SHORT)["figures"])
+    for size in (2 * MIB, 128 * MIB):
+        loop, program, ratio = (
+            found[metric, key({"bytes": size})]
+            for metric in ("cross_check_loop_ns", "cross_check_program_ns", "cross_check_ratio")
+        )
+        assert loop.value
+        assert program.value
+        assert ratio.value == pytest.approx(program.value / loop.value, rel=0.5)
+
+
+@needs_torch
+def test_pool_that_gives_back_at_each_synchronization() -> None:
+    outcome = in_child("latency", "cuda-malloc-async-0", **SHORT)
+    found = cells(outcome["figures"])
+    completed = found["call_ns", key(Cell("hit", "free", "allocator", "complete").axes(512))]
+    assert completed.reason is not None
+    assert "empties this pool" in completed.reason
+    back = found["call_ns", key(Cell("give-back", "free", "allocator", "host").axes(512))]
+    assert back.meter == "synchronization after the free"
+
+
+@needs_torch
+def test_levels_of_an_uncached_torch_share_one_loop() -> None:
+    found = cells(in_child("latency", "torch-nocache", **SHORT)["figures"])
+    own, operation = (
+        found["call_ns", key(Cell("miss", "pair", level, "host").axes(512))]
+        for level in ("allocator", "op")
+    )
+    assert own.samples == operation.samples
+    assert own.meter == "Python loop over the operation"
+
+
+def test_small_sizes_come_in_turns() -> None:
+    visits = _visits([KIB, MIB, 8 * GIB])
+    assert [size for size, _ in visits] == [KIB, MIB] * 4 + [8 * GIB]
+    assert sum(share for size, share in visits if size == KIB) == 1
