@@ -1,5 +1,6 @@
 /* Stream-ordered pools (cudaMallocAsync). The real pool lives in NVIDIA's driver; this is a model:
- *  - memory is reserved in steps of 32 MiB; a request takes the best fitting free run;
+ *  - memory is reserved in steps of 32 MiB; a request takes the best fitting free run, and where
+ *    none fits, a new step, into which steps that are wholly free go;
  *  - a block freed on a stream is reusable on it at once, on others when the free has completed,
  *    or sooner where the pool may add a dependency (its default);
  *  - whole free steps above the release threshold go back when something synchronises, or on trim. */
@@ -60,8 +61,29 @@ static struct emu_span *best_fit(struct emu_pool *pool, size_t size, void *strea
     }
     return best;
 }
+static void give_back(struct emu_pool *pool, struct emu_region *region) {
+    pool->reserved -= region->size;
+    emu_uncharge(emu_card(pool->dev), region->size, 1);
+    emu_arena_give(region->base);
+    emu_region_drop(&pool->regions, region);
+}
+static int idle(const struct emu_region *region) {
+    return !region->used && region->first->freed_at <= emu_now();
+}
+/* Free steps are too small for the request (it would have fitted): the driver maps their memory
+ * anew, into the step that it adds. */
+static void take_apart(struct emu_pool *pool, size_t wanted) {
+    size_t got = 0;
+    for (struct emu_region *region = pool->regions.first, *next; region && got < wanted; region = next) {
+        next = region->next;
+        if (!idle(region)) continue;
+        got += region->size;
+        give_back(pool, region);
+    }
+}
 static struct emu_span *grow(struct emu_pool *pool, size_t size) {
     size_t step = emu_round_up(size, STEP);
+    take_apart(pool, step);
     if (emu_charge(emu_card(pool->dev), step, 1)) return NULL;
     uintptr_t base = emu_arena_take(step, STEP);
     if (!base) {
@@ -75,13 +97,7 @@ static struct emu_span *grow(struct emu_pool *pool, size_t size) {
 static void shrink(struct emu_pool *pool, uint64_t keep) {
     for (struct emu_region *region = pool->regions.first, *next; region; region = next) {
         next = region->next;
-        if (region->used || region->first->freed_at > emu_now() ||
-            pool->reserved - region->size < keep)
-            continue;
-        pool->reserved -= region->size;
-        emu_uncharge(emu_card(pool->dev), region->size, 1);
-        emu_arena_give(region->base);
-        emu_region_drop(&pool->regions, region);
+        if (idle(region) && pool->reserved - region->size >= keep) give_back(pool, region);
     }
 }
 

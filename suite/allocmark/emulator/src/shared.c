@@ -65,7 +65,8 @@ int emu_shared_open(const char *path) {
         pthread_mutex_init(&shared->lock, &attributes);
         shared->magic = MAGIC;
     }
-    close(file); /* drops the flock */
+    flock(file, LOCK_UN); /* closing is not enough: the mapping keeps the file open */
+    close(file);
     return ok;
 }
 

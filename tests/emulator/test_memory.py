@@ -1,0 +1,253 @@
+"""What allocations cost on the card, who sees it, and who gets it back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .conftest import PRELUDE, environment, launcher
+
+MIB = 1 << 20
+CONTEXT_BYTES = 518 * MIB
+UNLISTED_BYTES = 9 * MIB
+
+
+def test_context_costs_what_the_profile_says(emulated: Callable[..., Any]) -> None:
+    used = emulated("report(4 * GIB - free_bytes())")
+    assert used == CONTEXT_BYTES + UNLISTED_BYTES
+
+
+def test_small_requests_share_a_page_and_large_ones_take_whole_pages(
+    emulated: Callable[..., Any],
+) -> None:
+    code = """
+before = free_bytes()
+costs = []
+for size in (1, MIB, MIB - 512, 1, MIB + 1, 2 * MIB, 2 * MIB + 1, 100 * MIB + 1):
+    assert malloc(size)[0] == 0
+    costs.append((before - free_bytes()) // MIB)
+    before = free_bytes()
+report(costs)
+"""
+    # 1 B + 1 MiB + (1 MiB - 512 B) fill one page to the last 512 bytes but none: the next opens one.
+    assert emulated(code) == [2, 0, 0, 2, 2, 2, 4, 102]
+
+
+def test_a_page_goes_back_with_its_last_block(emulated: Callable[..., Any]) -> None:
+    code = """
+start = free_bytes()
+pointers = [malloc(1000)[1] for _ in range(3)]
+for pointer in pointers[:2]:
+    free(pointer)
+held = start - free_bytes()
+free(pointers[2])
+report([held, start - free_bytes()])
+"""
+    assert emulated(code) == [2 * MIB, 0]
+
+
+def test_free_of_a_foreign_or_interior_pointer_is_refused(emulated: Callable[..., Any]) -> None:
+    code = """
+pointer = malloc(4 * MIB)[1]
+report([free(pointer + 512), free(12345 * 4096), free(pointer), free(pointer), free(None)])
+"""
+    assert emulated(code) == [1, 1, 0, 1, 0]
+
+
+def test_out_of_memory_comes_at_the_capacity(emulated: Callable[..., Any]) -> None:
+    code = """
+pages = free_bytes() // (2 * MIB) * 2 * MIB
+too_much = malloc(pages + 1)[0]
+exact = malloc(pages)[0]
+report([too_much, exact, free_bytes(), malloc(1)[0]])
+"""
+    # 4096 - 527 MiB is an odd number: 1 MiB is left, which is no page.
+    assert emulated(code) == [2, 0, MIB, 2]
+
+
+def test_placement_fills_chunks_upwards_and_goes_down(emulated: Callable[..., Any]) -> None:
+    code = """
+base = malloc(12 * MIB)[1]
+report([base % (32 * MIB)] + [(malloc(size * MIB)[1] - base) // MIB for size in (20, 16, 40, 16, 8)])
+"""
+    # 12 and 20 share a chunk; 16 opens the next below; 40 takes 64 MiB below that one, aligned;
+    # 16 fits beside the 16; 8 beside the 40.
+    assert emulated(code) == [0, 12, -32, -96, -16, -56]
+
+
+def test_virtual_memory_is_charged_until_released_and_unmapped(
+    emulated: Callable[..., Any],
+) -> None:
+    code = """
+free_bytes()
+driver = ctypes.CDLL("libcuda.so.1")
+class Properties(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", ctypes.c_int),
+                ("id", ctypes.c_int), ("meta", ctypes.c_void_p), ("flags", ctypes.c_uint64)]
+properties = Properties(type=1, location=1, id=0)
+handle, address = ctypes.c_uint64(), ctypes.c_uint64()
+size, zero = ctypes.c_size_t(20 * MIB), ctypes.c_ulonglong(0)
+start, seen = free_bytes(), []
+def note(code):
+    seen.append([code, (start - free_bytes()) // MIB])
+note(driver.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(MIB), ctypes.byref(properties), zero))
+note(driver.cuMemAddressReserve(ctypes.byref(address), ctypes.c_size_t(100 * MIB), size_zero := ctypes.c_size_t(0), zero, zero))
+note(driver.cuMemCreate(ctypes.byref(handle), size, ctypes.byref(properties), zero))
+note(driver.cuMemMap(address, size, size_zero, handle, zero))
+note(driver.cuMemMap(address, size, size_zero, handle, zero))
+note(driver.cuMemRelease(handle))
+note(driver.cuMemUnmap(address, size))
+note(driver.cuMemUnmap(address, size))
+note(driver.cuMemAddressFree(address, ctypes.c_size_t(100 * MIB)))
+report(seen)
+"""
+    assert emulated(code) == [
+        [1, 0], [0, 0], [0, 20], [0, 20], [1, 20], [0, 20], [0, 0], [1, 0], [0, 0],
+    ]  # fmt: skip
+
+
+def test_pool_attributes_threshold_and_trim(emulated: Callable[..., Any]) -> None:
+    code = """
+pool, stream = ctypes.c_void_p(), ctypes.c_void_p()
+start = free_bytes()
+assert runtime("cudaDeviceGetDefaultMemPool", ctypes.byref(pool), 0) == 0
+assert runtime("cudaStreamCreate", ctypes.byref(stream)) == 0
+def take(size):
+    out = ctypes.c_void_p()
+    assert runtime("cudaMallocAsync", ctypes.byref(out), ctypes.c_size_t(size), stream) == 0
+    return out
+def give(pointer):
+    assert runtime("cudaFreeAsync", pointer, stream) == 0
+def synchronize():
+    assert runtime("cudaStreamSynchronize", stream) == 0
+def state():
+    values = []
+    for attribute in (5, 6, 7, 8):
+        value = ctypes.c_uint64()
+        assert runtime("cudaMemPoolGetAttribute", pool, attribute, ctypes.byref(value)) == 0
+        values.append(value.value)
+    return [values[0] // MIB, values[1] // MIB, values[2], values[3], (start - free_bytes()) // MIB]
+states = []
+a = take(1000); states.append(state())
+b = take(40 * MIB); states.append(state())
+give(b); states.append(state())
+again = take(40 * MIB); same = again.value == b.value; give(again)
+synchronize(); states.append(state())
+threshold = ctypes.c_uint64(2**64 - 1)
+assert runtime("cudaMemPoolSetAttribute", pool, 4, ctypes.byref(threshold)) == 0
+give(take(40 * MIB)); synchronize(); states.append(state())
+assert runtime("cudaMemPoolTrimTo", pool, ctypes.c_size_t(0)) == 0
+states.append(state())
+report([same, states])
+"""
+    same, states = emulated(code)
+    high = 40 * MIB + 1024
+    assert same  # A block freed on a stream is reused on it at once.
+    assert states == [
+        [32, 32, 1024, 1024, 32],
+        [96, 96, high, high, 96],
+        [96, 96, 1024, high, 96],  # The free alone gives nothing back
+        [32, 96, 1024, high, 32],  # … a synchronisation does, above the threshold of 0.
+        [96, 96, 1024, high, 96],  # With the highest threshold it keeps the memory
+        [32, 96, 1024, high, 32],  # … until it is trimmed.
+    ]
+
+
+HOLD = """
+assert malloc(int(sys.argv[1]) * MIB)[0] == 0
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_processes_share_a_card_and_a_killed_one_gives_back(emulated: Callable[..., Any]) -> None:
+    code = f"""
+import signal, subprocess
+sys.path.insert(0, {environment({})["PYTHONPATH"]!r})
+own = 4 * GIB - free_bytes()
+child = subprocess.Popen([sys.executable, "-c", {PRELUDE + HOLD!r}, "1024"],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+assert child.stdout.readline() == "ready\\n"
+import pynvml
+pynvml.nvmlInit()
+card = pynvml.nvmlDeviceGetHandleByIndex(0)
+processes = {{p.pid: p.usedGpuMemory for p in pynvml.nvmlDeviceGetComputeRunningProcesses(card)}}
+together = pynvml.nvmlDeviceGetMemoryInfo(card).used
+starved = malloc(3 * GIB)[0]
+child.send_signal(signal.SIGKILL)
+child.wait()
+after = pynvml.nvmlDeviceGetMemoryInfo(card).used
+report([own, processes[os.getpid()], processes[child.pid], len(processes), together, starved,
+        after, malloc(3 * GIB)[0]])
+"""
+    context = CONTEXT_BYTES + UNLISTED_BYTES
+    assert emulated(code) == [
+        context, CONTEXT_BYTES, CONTEXT_BYTES + 1024 * MIB, 2, 2 * context + 1024 * MIB, 2,
+        context, 0,
+    ]  # fmt: skip
+
+
+def test_eight_devices_are_apart_and_can_be_chosen(emulated: Callable[..., Any]) -> None:
+    code = """
+import pynvml
+pynvml.nvmlInit()
+count = ctypes.c_int()
+runtime("cudaGetDeviceCount", ctypes.byref(count))
+for dev in range(count.value):
+    assert runtime("cudaSetDevice", dev) == 0
+    assert malloc((dev + 1) * 2 * MIB)[0] == 0
+bad = runtime("cudaSetDevice", count.value)
+used = [pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(i)).used
+        for i in range(pynvml.nvmlDeviceGetCount())]
+report([count.value, bad, used])
+"""
+    context = CONTEXT_BYTES + UNLISTED_BYTES
+    expected = [context + (card + 1) * 2 * MIB for card in range(8)]
+    assert emulated(code, devices=8) == [8, 101, expected]
+    chosen = emulated(code, devices=8, variables={"CUDA_VISIBLE_DEVICES": "5,2"})
+    assert chosen[0] == 2
+    assert [card for card, used in enumerate(chosen[2]) if used] == [2, 5]
+    assert chosen[2][5] == context + 2 * MIB
+    assert chosen[2][2] == context + 4 * MIB
+    none = emulated(code, devices=8, variables={"CUDA_VISIBLE_DEVICES": ""})
+    assert none[0] == 0
+
+
+def test_a_child_by_fork_cannot_use_the_parents_driver(emulated: Callable[..., Any]) -> None:
+    code = """
+malloc(MIB)
+child = os.fork()
+if not child:
+    os._exit(malloc(MIB)[0])
+report([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), malloc(MIB)[0]])
+"""
+    assert emulated(code) == [3, 0]
+
+
+def test_the_driver_keeps_up_with_a_replay(emulated: Callable[..., Any]) -> None:
+    code = """
+import time
+lib = ctypes.CDLL("libcudart.so.13")
+out, size = ctypes.c_void_p(), ctypes.c_size_t(4 * MIB)
+began = time.perf_counter()
+for _ in range(20000):
+    lib.cudaMalloc(ctypes.byref(out), size); lib.cudaFree(out)
+report(40000 / (time.perf_counter() - began))
+"""
+    assert emulated(code) > 100_000  # calls a second; ctypes takes most of the time
+
+
+def test_a_launch_leaves_nothing_behind() -> None:
+    began = time.time()
+    done = subprocess.run(
+        [*launcher(), sys.executable, "-c", "import os; print(os.environ['LD_AUDIT'])"],
+        env=environment({}), capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    from pathlib import Path
+
+    left = [p for p in Path("/dev/shm").glob("allocmark-emulator-*") if p.stat().st_mtime >= began]
+    assert done.stdout.strip()
+    assert not left
