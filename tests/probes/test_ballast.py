@@ -114,17 +114,17 @@ print(json.dumps([free, held, settles(lambda: runtime.memory_info()[0] == before
 @needs_emulator
 def test_says_when_so_much_is_not_free() -> None:
     told = emulated(
-        "1GiB",
+        "2GiB",
         _START
         + """
 try:
     with Ballast(0) as b:
-        b.leave(2048 * MIB)
+        b.leave(3072 * MIB)
 except NotMeasurableError as error:
     print(json.dumps(str(error)))
 """,
     )
-    assert told.startswith("only ") and told.endswith("2 GiB are needed")
+    assert told.startswith("only ") and told.endswith("3 GiB are needed")
 
 
 @needs_emulator

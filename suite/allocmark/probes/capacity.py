@@ -92,7 +92,7 @@ class Capacity(Experiment):
                 subject,
                 _LIMIT_S,
                 {"workloads": list(catalog.names()), "search_seconds": _SEARCH_S},
-                allocator.environment,
+                dict(allocator.environment),
                 allocator.framework,
             )
         ]

@@ -88,7 +88,7 @@ class Fragmentation(Experiment):
                 subject,
                 _LIMIT_S,
                 {"workloads": chosen, "repeats": repeats},
-                allocator.environment,
+                dict(allocator.environment),
                 allocator.framework,
             )
             for chosen in ([names] if together else [[name] for name in names])

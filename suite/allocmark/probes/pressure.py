@@ -72,7 +72,7 @@ class Pressure(Experiment):
                 "seconds": _OOM_S,
             }
             asked.append((_OOM_LIMIT_S, parameters))
-        where = (allocator.environment, allocator.framework)
+        where = (dict(allocator.environment), allocator.framework)
         return [Request(self.name, subject, limit, part, *where) for limit, part in asked]
 
     def prepare(self, request: Request) -> None:

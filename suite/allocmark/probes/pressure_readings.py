@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.cuda import runtime
-from allocmark.errors import NotMeasurableError
-from allocmark.probes import pressure_nvml
+from allocmark.errors import NoGpuError, NotMeasurableError
+from allocmark.meters.memory import NVML_DEVICE, NVML_PROCESS, MemoryMeters
 from allocmark.units import GIB, KIB, MIB
 
 COUNTERS = (
@@ -161,13 +161,15 @@ def _torch_summary(allocator: Allocator) -> dict[str, Reading]:
 
 
 def _nvml(device: int) -> dict[str, Reading]:
+    names = {"NVML process": NVML_PROCESS, "NVML device": NVML_DEVICE}
+    try:
+        meters = MemoryMeters(device)
+    except NoGpuError as error:
+        return {name: NotMeasurableError(str(error)) for name in names}
+    told = meters.read()
     readings: dict[str, Reading] = {}
-    for name, read in (
-        ("NVML process", pressure_nvml.process_bytes),
-        ("NVML device", pressure_nvml.device_bytes),
-    ):
-        try:
-            readings[name] = Shown(read(device), name)
-        except NotMeasurableError as error:
-            readings[name] = error
+    for name, meter in names.items():
+        value = told[meter]
+        why = meters.why(meter) or f"{name} shows nothing"
+        readings[name] = NotMeasurableError(why) if value is None else Shown(value, name)
     return readings
