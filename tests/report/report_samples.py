@@ -14,7 +14,14 @@ from allocmark.figures import Axis, Figure, Series
 from allocmark.statistics import sampled_figure
 from allocmark.units import MIB
 
-STACK = {"gpu": "Test GPU", "driver": "580.1", "cuda": "13.0", "torch": "2.11.0+cu130"}
+STACK = {
+    "gpu": "Test GPU",
+    "driver": "580.1",
+    "cuda": "13.0",
+    "torch": "2.11.0+cu130",
+    "cupy": None,
+    "total_bytes": 24 << 30,
+}
 
 
 def document(
@@ -33,7 +40,10 @@ def document(
         "suite": "0.1.0",
         "emulated": False,
         "stack": STACK,
-        "conditions": {"other_processes": 0, "throttled": False},
+        "conditions": {
+            "before": {"other_processes": 0, "ecc": True, "sm_clock_mhz": 1980, "slowed_by": []},
+            "after": {"other_processes": 0, "ecc": True, "sm_clock_mhz": 1965, "power_w": None},
+        },
     }
     return Document(probe, subject, figures=figures, **{**fields, **changes})
 

@@ -21,10 +21,10 @@ def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
     What differs between the documents is told apart by subject; nothing is averaged away.
     """
     sources = [store.sources[index] for index in sorted(set(rows["document"].tolist()))]
-    stack = _merged(sources, [_flat(source.document.stack) for source in sources])
+    stack = _merged([(source, source.document.stack) for source in sources])
     block = sorted(stack, key=lambda pair: _FIRST.index(pair[0]) if pair[0] in _FIRST else 99)
-    block += _merged(sources, [_flat(source.document.conditions) for source in sources])
-    block += _merged(sources, [_run(source) for source in sources])
+    block += _merged([(source, held) for source in sources for held in _readings(source)])
+    block += _merged([(source, _run(source)) for source in sources])
     measured = rows[rows["value"].notna()]
     if len(measured):
         meters = sorted(set(measured["meter"].astype(str)))
@@ -34,7 +34,7 @@ def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
     return tuple((name, text) for name, text in block if text)
 
 
-def _run(source: Source) -> dict[str, str]:
+def _run(source: Source) -> Mapping[str, Any]:
     document = source.document
     return {
         "profile": document.profile,
@@ -43,40 +43,51 @@ def _run(source: Source) -> dict[str, str]:
     }
 
 
-def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return nested plain data as one level of readable names and texts."""
-    flat: dict[str, str] = {}
-    for name, value in data.items():
-        title = f"{prefix}{name}".replace("_", " ")
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{title} ")
-        elif isinstance(value, list | tuple):
-            flat[title] = ", ".join(str(item) for item in value)
-        elif isinstance(value, bool):
-            flat[title] = "yes" if value else "no"
-        elif isinstance(value, int | float) and name.endswith("_bytes"):
-            flat[title.removesuffix(" bytes")] = format_bytes(value)
-        elif value is not None:
-            flat[title] = str(value)
-    return flat
+def _readings(source: Source) -> list[Mapping[str, Any]]:
+    """Return what held before and after, or the one reading there is."""
+    held = source.document.conditions
+    parts = [part for part in held.values() if isinstance(part, Mapping)]
+    single = {name: part for name, part in held.items() if not isinstance(part, Mapping)}
+    return [single, *parts]
 
 
-def _merged(
-    sources: Sequence[Source], blocks: Sequence[Mapping[str, str]]
-) -> list[tuple[str, str]]:
-    """Return each name once, with every text it has and whose it is where they differ."""
+def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[str, str]]:
+    """Return each name once: the range of numbers that differ, texts with whose they are."""
     merged: list[tuple[str, str]] = []
-    for name in dict.fromkeys(name for block in blocks for name in block):
-        owners: dict[str, list[str]] = {}
-        for source, block in zip(sources, blocks, strict=True):
-            if name in block:
-                owners.setdefault(block[name], []).append(source.document.subject)
+    for name in dict.fromkeys(name for _, block in blocks for name in block):
+        known = [(s, block[name]) for s, block in blocks if block.get(name) is not None]
+        values = [value for _, value in known]
+        if not known:
+            continue
+        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+            ends = dict.fromkeys([_text(name, min(values)), _text(name, max(values))])
+            merged.append((_title(name), " to ".join(ends)))
+            continue
+        owners: dict[str, dict[str, None]] = {}
+        for source, value in known:
+            owners.setdefault(_text(name, value), {})[source.document.subject] = None
         texts = [
-            text if len(owners) == 1 else f"{text} ({', '.join(dict.fromkeys(subjects))})"
+            text if len(owners) == 1 else f"{text} ({', '.join(subjects)})"
             for text, subjects in owners.items()
         ]
-        merged.append((name, "; ".join(texts)))
+        merged.append((_title(name), "; ".join(texts)))
     return merged
+
+
+def _title(name: str) -> str:
+    words = name.removesuffix("_bytes").replace("_", " ")
+    return f"{words} memory" if name.endswith("_bytes") and "memory" not in words else words
+
+
+def _text(name: str, value: object) -> str:
+    """Return one value of a condition as text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "nothing"
+    if isinstance(value, int | float):
+        return format_bytes(value) if name.endswith("_bytes") else f"{value:g}"
+    return str(value)
 
 
 def _samples(rows: pd.DataFrame) -> str:

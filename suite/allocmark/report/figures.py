@@ -62,7 +62,8 @@ def latency(panel: Panel) -> Picture | None:
         _whole_decades(axes)
         _legend(axes)
 
-    return draw("latency", _title(panel, "Allocation and free over size, by path"), data, paint)
+    size = (8.0 + _room(data["subject"]), 4.5)
+    return draw("latency", _title(panel, "Alloc and free over size, by path"), data, paint, size)
 
 
 def waste(panel: Panel) -> Picture | None:
@@ -91,10 +92,9 @@ def waste(panel: Panel) -> Picture | None:
         axes.set(xlabel="", ylabel="")
         axes.tick_params(axis="x", rotation=35)
 
-    height = 1.5 + 0.35 * data["subject"].nunique()
-    return draw(
-        "waste", _title(panel, "Waste by workload and allocator"), data, paint, (9.0, height)
-    )
+    height = 2.5 + 0.3 * data["subject"].nunique() + _room(data["workload"])
+    size = (9.0 + _room(data["subject"]), height)
+    return draw("waste", _title(panel, "Waste by workload and allocator"), data, paint, size)
 
 
 def memory(panel: Panel) -> Picture | None:
@@ -140,7 +140,8 @@ def memory(panel: Panel) -> Picture | None:
         _legend(axes)
 
     title = f"Reserved against requested memory over the workload {workload}"
-    return draw("memory", _title(panel, title), data, paint)
+    size = (8.0 + _room(data["subject"]), 4.5)
+    return draw("memory", _title(panel, title), data, paint, size)
 
 
 def _title(panel: Panel, text: str) -> str:
@@ -169,6 +170,11 @@ def _data(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     )
     keys = [name for name in columns if name in data and name not in ("value", "low", "high", "n")]
     return data.sort_values(keys, ignore_index=True)
+
+
+def _room(names: pd.Series) -> float:
+    """Return the inches that long names need beyond usual ones."""
+    return min(20.0, 0.08 * max(0, int(names.str.len().max()) - 20))
 
 
 def _ordered(names: pd.Series) -> list[str]:

@@ -57,7 +57,7 @@ def draw(
     title: str,
     data: pd.DataFrame,
     paint: Callable[[Any, pd.DataFrame], None],
-    size: tuple[float, float] = (8.0, 4.5),
+    size: tuple[float, float],
 ) -> Picture:
     """Return the picture that `paint` makes of `data` on one pair of axes."""
     import matplotlib as mpl
