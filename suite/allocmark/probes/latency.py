@@ -19,7 +19,8 @@ One child for each allocator. Document ``latency``, subject = allocator.
 
 `value` is the median. Hits: means of batches (``meter`` says how many calls a batch has), taken in
 turns over all sizes; in ``complete`` cells single calls. Misses, give-backs: single calls, all of
-them in `samples`, whose minimum, maximum and count are meant to be shown. First: one reading.
+them in `samples`, whose minimum, maximum and count are meant to be shown; the two levels share the
+profile's seconds. First: one reading.
 
 Further figures:
 
