@@ -64,10 +64,9 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         with _one_sentence():
             self._machine = machine_facts(current_stack())
             identity = identity_of(current_stack(), os.environ.get(PROFILE, "full"))
-        version = ".".join(map(str, sys.version_info[:2]))
         # asv reads it while it makes up the name, before it sets it.
         self._requirements = {**requirements, **identity}
-        super().__init__(conf, version, self._requirements, tagged_env_vars)
+        super().__init__(conf, current_stack().python, self._requirements, tagged_env_vars)
 
     @classmethod
     def matches(cls, python: str) -> bool:

@@ -3,11 +3,43 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 
+from allocmark.conditions import read_conditions
 from allocmark.errors import AllocmarkError
-from allocmark.stack import Stack
+from allocmark.stack import ALIAS, Stack, safe
+from allocmark.units import format_bytes
+
+
+def identity_of(stack: Stack, profile: str) -> dict[str, str]:
+    """Return what names asv's environment besides the Python version, which asv adds itself.
+
+    The profile is part of it: a quick run must not replace single cells of a full one.
+    """
+    return {
+        "gpu": safe(stack.gpu),
+        "driver": stack.driver,
+        "cuda": stack.framework_cuda or stack.cuda,
+        stack.framework: stack.framework_version or "",
+        "profile": profile,
+    }
+
+
+def machine_facts(stack: Stack) -> dict[str, str]:
+    """Return asv's facts of a machine: those that stay as they are, since a change splits graphs.
+
+    What varies (clocks, kernel, the share of a container) is in the documents.
+    """
+    system = platform.uname()
+    return {
+        "machine": stack.machine,
+        "gpu_memory": format_bytes(stack.total_bytes),
+        "cpu": read_conditions(0).cpu_model or "unknown",
+        "os": system.system,
+        "arch": system.machine,
+    }
 
 
 def refuse_to_mix(file: Path, ours: Mapping[str, str]) -> None:
@@ -26,17 +58,6 @@ def refuse_to_mix(file: Path, ours: Mapping[str, str]) -> None:
         changes = ", ".join(f"{n} {theirs[n]!r} is now {ours[n]!r}" for n in differing)
         raise AllocmarkError(
             f"{file} was measured under another identity ({changes}): "
-            "move it away, or measure into another results folder (allocmark run --results)"
+            f"name this machine by {ALIAS}, or measure into another folder "
+            "(allocmark run --results)"
         )
-
-
-def identity_of(stack: Stack, profile: str) -> dict[str, str]:
-    """Return the versions that name the environment; asv adds the Python version itself."""
-    facts = stack.to_json()
-    names = ("gpu", "driver", "cuda", "torch")
-    return {name: str(facts[name]) for name in names} | {"profile": profile}
-
-
-def machine_facts(stack: Stack) -> dict[str, str]:
-    """Return what asv says about a machine: strings only, which reach every result."""
-    return {"machine": stack.machine, "gpu": str(stack.to_json()["gpu"])}
