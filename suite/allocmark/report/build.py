@@ -9,6 +9,7 @@ from allocmark import store
 from allocmark.documents import write_whole
 from allocmark.errors import UnknownNameError
 from allocmark.report import csvs, figures, markdown_page
+from allocmark.report.markdown_page import Files
 from allocmark.report.page import page, slugged, unique
 
 FORMATS = ("md",)
@@ -35,19 +36,19 @@ def write_report(results: Path, out: Path, formats: Sequence[str] = FORMATS) -> 
         if name not in FORMATS:
             raise UnknownNameError("format", name, list(FORMATS))
     made = page(store.load(results))
-    pictures: dict[str, list[tuple[str, str]]] = {}
+    files = Files({}, {})
     for part in made.parts:
-        folder = out / part.slug
         taken: set[str] = set()
         for section in part.sections:
             for table in section.tables:
-                name = unique(slugged(table.id), taken)
-                write_whole(folder / f"{name}.csv", csvs.table(table).encode())
+                name = f"{part.slug}/{unique(slugged(table.id), taken)}.csv"
+                write_whole(out / name, csvs.table(table).encode())
+                files.tables[part.slug, table.id] = name
         for picture in figures.pictures(part.panel):
-            name = unique(slugged(f"figure-{picture.id}"), taken)
-            write_whole(folder / f"{name}.svg", picture.svg.encode())
-            write_whole(folder / f"{name}.csv", picture.csv.encode())
-            pictures.setdefault(part.slug, []).append((f"{part.slug}/{name}.svg", picture.title))
+            stem = f"{part.slug}/{unique(slugged(f'figure-{picture.id}'), taken)}"
+            write_whole(out / f"{stem}.svg", picture.svg.encode())
+            write_whole(out / f"{stem}.csv", picture.csv.encode())
+            files.pictures.setdefault(part.slug, []).append((stem, picture.title))
     target = out / PAGE_NAME
-    write_whole(target, markdown_page.render(made, pictures).encode())
+    write_whole(target, markdown_page.render(made, files).encode())
     return target

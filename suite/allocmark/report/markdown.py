@@ -40,8 +40,8 @@ def band() -> str:
     return f"> **{EMULATED}**"
 
 
-def table(shown: Table, level: int) -> str:
-    """Return a table under its heading, with its notes and conditions below.
+def table(shown: Table, level: int, csv_path: str | None = None) -> str:
+    """Return a table under its heading, with its notes, conditions and file below.
 
     Rows that are empty for one reason throughout are named below the table, not drawn in it.
     """
@@ -59,6 +59,7 @@ def table(shown: Table, level: int) -> str:
         "\n".join(lines) if rows else "",
         "\n".join([*notes.legend(), *absent]),
         _conditions(shown.conditions),
+        f"[As CSV]({csv_path})" if csv_path else "",
     ]
     return "\n\n".join(part for part in parts if part)
 

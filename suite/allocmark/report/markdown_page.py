@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from allocmark.report.escape import markdown
 from allocmark.report.markdown import band, bullets, heading, table
 from allocmark.report.page import Page, Part
 
-Pictures = Mapping[str, Sequence[tuple[str, str]]]
-"""Path and title of each picture, by the slug of its part."""
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where the page's other files lie, relative to it."""
+
+    tables: dict[tuple[str, str], str]
+    """CSV of each table, by the slug of its part and its id."""
+    pictures: dict[str, list[tuple[str, str]]]
+    """Path (less its ending, .svg or .csv) and title of each picture, by the slug of its part."""
 
 
-def render(shown: Page, pictures: Pictures | None = None) -> str:
-    """Return the page; the same page gives the same text."""
+def render(shown: Page, files: Files | None = None) -> str:
+    """Return the page, with links where there are files; the same page gives the same text."""
+    files = files or Files({}, {})
     pieces = [heading(1, shown.title)]
     if any(part.panel.emulated for part in shown.parts):
         pieces.append(band())
     if shown.left_out:
         pieces += [heading(2, "Left out"), bullets(shown.left_out)]
     for part in shown.parts:
-        pieces += _part(part, (pictures or {}).get(part.slug, ()))
+        pieces += _part(part, files)
     return "\n\n".join(pieces) + "\n"
 
 
-def _part(part: Part, pictures: Sequence[tuple[str, str]]) -> list[str]:
+def _part(part: Part, files: Files) -> list[str]:
     pieces = [heading(2, part.title)]
     if part.panel.emulated:
         pieces.append(band())
     pieces.append(bullets(part.facts))
-    pieces += [f"![{markdown(title)}]({path})" for path, title in pictures]
+    for stem, title in files.pictures.get(part.slug, ()):
+        pieces.append(f"![{markdown(title)}]({stem}.svg)\n\n[Its data as CSV]({stem}.csv)")
     for section in part.sections:
         pieces.append(heading(3, section.title))
-        pieces += [table(shown, 4) for shown in section.tables]
+        pieces += [table(t, 4, files.tables.get((part.slug, t.id))) for t in section.tables]
     return pieces
