@@ -1,0 +1,90 @@
+"""Building: once, whole, and with a sentence where it cannot be done."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from allocmark.emulator import build
+from allocmark.errors import AllocmarkError
+
+SOURCES = Path(build.__file__).parent / "src"
+
+
+def test_no_compiler_is_one_sentence_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(AllocmarkError) as raised:
+        build.build()
+    assert str(raised.value) == (
+        "the emulated driver needs a C compiler and none was found: "
+        "install gcc or clang, or run `pip install ziglang`"
+    )
+
+
+def test_ziglang_serves_where_the_system_has_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: object())
+    assert build.find_compiler()[1:] == ["-m", "ziglang", "cc"]
+
+
+def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\necho no such luck >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(AllocmarkError, match="could not be built: .*failed with\nno such luck"):
+        build.build()
+    left = [path.name for path in (tmp_path / "cache/allocmark/emulator").iterdir()]
+    assert left == ["lock"]
+
+
+def test_a_second_build_is_the_first_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Count the compiler's runs: none the second time. Warnings count as failures here."""
+    runs = tmp_path / "runs"
+    compiler = tmp_path / "cc"
+    real = " ".join(build.find_compiler())
+    compiler.write_text(f'#!/bin/sh\necho run >> {runs}\nexec {real} -Werror "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = build.build()
+    count = len(runs.read_text().splitlines())
+    assert build.build() == home
+    assert len(runs.read_text().splitlines()) == count
+    assert capfd.readouterr() == ("", "")
+    assert {path.name for path in home.iterdir()} >= {build.AUDIT, build.DRIVER, "libcudart.so.13"}
+
+
+def test_every_name_of_the_lists_is_exported(tmp_path: Path) -> None:
+    home = build.build()
+    probe = "import ctypes, sys\nfor path, names in [line.split(':') for line in sys.stdin]:\n"
+    probe += "    library = ctypes.CDLL(path)\n"
+    probe += "    for name in names.split(): getattr(library, name)\n"
+    libraries = [*build._libraries(), build._DRIVER_LIBRARY]
+    lines = []
+    for library in libraries:
+        if library.names:
+            names = (SOURCES.parent / "names" / f"{library.names}.txt").read_text().split()
+            lines.append(f"{home / library.name}:{' '.join(names)}")
+    done = subprocess.run(
+        [sys.executable, "-c", probe],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LD_LIBRARY_PATH": str(home)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(lines) >= 8

@@ -1,0 +1,149 @@
+"""The launcher: identity, refusals, exit statuses, and what it leaves alone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allocmark.emulator import launcher
+from allocmark.emulator.detect import is_emulated
+from allocmark.errors import AllocmarkError, UnknownNameError
+from allocmark.units import GIB, MIB
+
+from .conftest import PRELUDE, environment, run
+from .conftest import launcher as command
+
+
+def test_nobody_can_mistake_it_for_hardware(emulated: Callable[..., Any]) -> None:
+    code = """
+from allocmark.emulator.detect import is_emulated
+import pynvml
+pynvml.nvmlInit()
+card = pynvml.nvmlDeviceGetHandleByIndex(0)
+name = ctypes.create_string_buffer(100)
+driver = ctypes.CDLL("libcuda.so.1")
+driver.cuInit(0)
+driver.cuDeviceGetName(name, 100, 0)
+report([is_emulated(), driver.allocmark_emulator_version(), name.value.decode(),
+        pynvml.nvmlDeviceGetName(card), pynvml.nvmlSystemGetDriverVersion()])
+"""
+    name = "Emulated NVIDIA H200"
+    assert emulated(code) == [True, 1, name, name, "580.159.04"]
+
+
+def test_this_process_is_not_emulated() -> None:
+    assert not is_emulated()
+
+
+def test_a_real_driver_is_refused_unless_the_gpu_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(launcher, "real_driver", lambda: "/dev/nvidiactl")
+    marker = tmp_path / "ran"
+    touch = [sys.executable, "-c", f"open({str(marker)!r}, 'w')"]
+    with pytest.raises(AllocmarkError, match="real NVIDIA driver .* name it, as in --gpu h200"):
+        launcher.emulate(touch)
+    assert not marker.exists()
+    assert launcher.emulate(touch, gpu="h200") == 0
+    assert marker.exists()
+
+
+def test_absurd_wishes_are_refused_with_a_remedy() -> None:
+    with pytest.raises(UnknownNameError, match="unknown GPU profile 'rtx9999': choose from h200"):
+        launcher.emulate(["true"], gpu="rtx9999")
+    with pytest.raises(AllocmarkError, match="17 devices cannot be emulated: ask for 1 to 16"):
+        launcher.emulate(["true"], gpu="h200", devices=17)
+    for size in (0, 63 * MIB, 1025 * GIB):
+        with pytest.raises(AllocmarkError, match=r"cannot be emulated: ask for 64 MiB to 1024 GiB"):
+            launcher.emulate(["true"], gpu="h200", memory_bytes=size)
+    with pytest.raises(AllocmarkError, match="cannot run /no/such/program: No such file"):
+        launcher.emulate(["/no/such/program"], gpu="h200")
+
+
+def test_no_shared_memory_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(launcher, "_SHARED_MEMORY", tmp_path / "missing")
+    with pytest.raises(AllocmarkError, match=r"cannot be written here: mount a tmpfs"):
+        launcher.emulate(["true"], gpu="h200")
+
+
+def test_exit_statuses_pass_through() -> None:
+    assert run("sys.exit(7)").returncode == 7
+    assert run("import signal; os.kill(os.getpid(), signal.SIGKILL)").returncode == 128 + 9
+
+
+def test_a_terminated_launcher_ends_its_command_and_clears_up() -> None:
+    code = "import os, time; print(os.environ['ALLOCMARK_EMULATOR_CONFIG'], flush=True); time.sleep(60)"
+    with subprocess.Popen(
+        [*command(), sys.executable, "-c", code],
+        env=environment({}),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        state = next(line for line in lines if line.startswith("state=")).strip()[6:]
+        assert Path(state).exists()
+        process.send_signal(signal.SIGTERM)
+        process.stdout.read()
+        assert process.wait(timeout=10) == 128 + signal.SIGTERM
+    assert not Path(state).exists()
+
+
+def test_other_programs_run_as_before() -> None:
+    loop = "for i in 1 2 3; do /bin/true || exit 1; done; python3 --version >/dev/null || exit 2"
+    plain = subprocess.run(["sh", "-c", loop], check=False).returncode
+    done = subprocess.run(
+        [*command(), "sh", "-c", loop], env=environment({}), capture_output=True, check=False
+    )
+    assert done.returncode == plain
+    assert done.stderr == b""
+
+
+def test_every_child_sees_the_same_cards(emulated: Callable[..., Any]) -> None:
+    code = """
+import subprocess
+held = malloc(100 * MIB)
+inner = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetMemoryInfo(n.nvmlDeviceGetHandleByIndex(0)).used)"
+shell = subprocess.run(["sh", "-c", f'"{sys.executable}" -c "{inner}"'], capture_output=True, text=True)
+report([4 * GIB - free_bytes(), int(shell.stdout)])
+"""
+    own, seen = emulated(code)
+    assert own == seen
+
+
+def test_without_the_launcher_there_is_no_device(emulated: Callable[..., Any]) -> None:
+    count = """
+count = ctypes.c_int(-1)
+report([runtime("cudaGetDeviceCount", ctypes.byref(count)), count.value])
+"""
+    code = f"""
+import subprocess
+del os.environ["ALLOCMARK_EMULATOR_CONFIG"]
+subprocess.run([sys.executable, "-c", {PRELUDE + count!r}], check=True)
+"""
+    assert emulated(code) == [100, 0]
+
+
+def test_a_missing_function_fails_and_says_its_name() -> None:
+    done = run('report(runtime("cudaMallocManaged"))')
+    assert done.stdout == "801\n"
+    assert done.stderr == "allocmark emulator: cudaMallocManaged is not emulated\n"
+
+
+def test_computed_values_warn_once() -> None:
+    code = """
+pointer = malloc(100)[1]
+host = ctypes.create_string_buffer(b"x" * 100)
+for _ in range(3):
+    runtime("cudaMemcpy", host, ctypes.c_void_p(pointer), ctypes.c_size_t(100), 2)
+report(host.raw[:100] == bytes(100))
+"""
+    done = run(code)
+    assert done.stdout == "true\n"
+    assert done.stderr.count("computed values are not emulated") == 1

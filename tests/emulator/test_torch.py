@@ -1,0 +1,232 @@
+"""PyTorch's own allocator over the emulated driver: sizes to the byte, errors, streams, training.
+
+Each scenario is one child (the import is what takes time); the tests read its report.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed"
+)
+MIB = 1 << 20
+CONTEXT = 527 * MIB
+TORCH = """
+import torch
+cuda = torch.cuda
+def tensor(size, device="cuda"):
+    return torch.empty(size, dtype=torch.uint8, device=device)
+def reserved_for(*sizes):
+    cuda.empty_cache()
+    base = cuda.memory_reserved(), free_bytes()
+    held = [tensor(size) for size in sizes]
+    return cuda.memory_allocated(), cuda.memory_reserved() - base[0], base[1] - free_bytes()
+def stat(name):
+    return cuda.memory_stats().get(name, 0)
+"""
+
+
+@pytest.fixture(scope="module")
+def native(emulated: Callable[..., Any]) -> Any:
+    code = """
+values = {"sizes": {size: reserved_for(size) for size in (
+    1, 512, 513, MIB, MIB + 1, 10 * MIB - 512, 10 * MIB, 10 * MIB + 1, 20 * MIB, 100 * MIB + 1)}}
+cuda.empty_cache(); x = tensor(3 * MIB); y = tensor(4 * MIB); first = x.data_ptr(); del x
+z = tensor(2 * MIB)
+values["split"] = [z.data_ptr() == first, cuda.memory_reserved(), stat("segment.all.current")]
+del y, z; cuda.empty_cache()
+
+import pynvml
+pynvml.nvmlInit()
+card = pynvml.nvmlDeviceGetHandleByIndex(0)
+used = lambda: pynvml.nvmlDeviceGetMemoryInfo(card).used
+free_, keep = tensor(200 * MIB), tensor(300 * MIB)
+before = used(); del free_; cached = used(); cuda.empty_cache(); emptied = used()
+values["empty_cache"] = [before - cached, cached - emptied]
+del keep; cuda.empty_cache()
+
+values["used_by_context"] = used()
+blocks = [tensor(700 * MIB) for _ in range(4)]
+del blocks
+counts = stat("num_alloc_retries"), stat("num_ooms"), stat("num_device_alloc")
+big = tensor(3000 * MIB)
+values["retry"] = [stat("num_alloc_retries") - counts[0], stat("num_ooms") - counts[1],
+                   stat("num_device_alloc") - counts[2]]
+try:
+    tensor(2 * GIB)
+except torch.OutOfMemoryError as error:
+    values["text"] = str(error)
+values["ooms"] = stat("num_ooms") - counts[1]
+del big; cuda.empty_cache()
+cuda.set_per_process_memory_fraction(0.5)
+try:
+    tensor(3 * GIB)
+except torch.OutOfMemoryError as error:
+    values["fraction"] = str(error)
+cuda.set_per_process_memory_fraction(1.0)
+
+import time
+take, give = torch._C._cuda_cudaCachingAllocator_raw_alloc, torch._C._cuda_cudaCachingAllocator_raw_delete
+stream = cuda.current_stream().cuda_stream
+give(take(4096, stream))
+began = time.perf_counter()
+for _ in range(50000):
+    give(take(4096, stream))
+values["events_per_second"] = 100000 / (time.perf_counter() - began)
+report(values)
+"""
+    return emulated(TORCH + code)
+
+
+@pytest.mark.parametrize(
+    ("size", "allocated", "reserved"),
+    [
+        (1, 512, 2 * MIB),
+        (512, 512, 2 * MIB),
+        (513, 1024, 2 * MIB),
+        (MIB, MIB, 2 * MIB),
+        (MIB + 1, MIB + 512, 20 * MIB),
+        (10 * MIB - 512, 10 * MIB - 512, 20 * MIB),
+        (10 * MIB, 10 * MIB, 10 * MIB),
+        (10 * MIB + 1, 10 * MIB + 512, 12 * MIB),
+        (20 * MIB, 20 * MIB, 20 * MIB),
+        (100 * MIB + 1, 100 * MIB + 512, 102 * MIB),
+    ],
+)
+def test_native_segments(native: Any, size: int, allocated: int, reserved: int) -> None:
+    assert native["sizes"][str(size)] == [allocated, reserved, reserved]
+
+
+def test_a_split_block_is_reused(native: Any) -> None:
+    assert native["split"] == [True, 20 * MIB, 1]
+
+
+def test_empty_cache_shows_in_nvml(native: Any) -> None:
+    assert native["empty_cache"] == [0, 200 * MIB]
+
+
+def test_a_retry_frees_the_cache_and_is_counted(native: Any) -> None:
+    assert native["used_by_context"] == CONTEXT
+    assert native["retry"] == [1, 0, 1]
+    assert native["ooms"] == 1
+
+
+def test_out_of_memory_reads_as_on_a_real_card(native: Any) -> None:
+    assert native["text"].startswith(
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 4.00 GiB "
+        "of which 569.00 MiB is free. Including non-PyTorch memory, this process has 3.44 GiB "
+        "memory in use. Of the allocated memory 2.93 GiB is allocated by PyTorch, "
+        "and 0 bytes is reserved by PyTorch but unallocated."
+    )
+    assert re.search(r"2\.00 GiB allowed", native["fraction"])
+
+
+def test_the_allocator_keeps_its_speed(native: Any) -> None:
+    assert native["events_per_second"] > 300_000
+
+
+def test_expandable_segments_map_to_the_byte(emulated: Callable[..., Any]) -> None:
+    code = "report([reserved_for(size) for size in (1, 21 * MIB, 100 * MIB + 1)])"
+    expandable = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    assert emulated(TORCH + code, variables=expandable) == [
+        [512, 2 * MIB, 2 * MIB],
+        [21 * MIB, 40 * MIB, 40 * MIB],
+        [100 * MIB + 512, 120 * MIB, 120 * MIB],
+    ]
+
+
+def test_the_async_backend_keeps_its_pool(emulated: Callable[..., Any]) -> None:
+    code = """
+x = tensor(10 * MIB); held = cuda.memory_reserved(), stat("allocated_bytes.all.current")
+del x; kept = cuda.memory_reserved()
+cuda.synchronize(); cuda.empty_cache()
+try:
+    tensor(40 * GIB)
+except torch.OutOfMemoryError as error:
+    text = str(error)
+report([held, kept, cuda.memory_reserved(), text])
+"""
+    asynchronous = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
+    held, kept, after, text = emulated(TORCH + code, variables=asynchronous)
+    assert held == [32 * MIB, 10 * MIB]
+    assert kept == 32 * MIB
+    assert after == 0
+    assert "Requested               : 40.00 GiB" in text
+
+
+RECORD_STREAM = """
+side = cuda.Stream()
+def reuses(touched):
+    x = tensor(4 * MIB); address = x.data_ptr()
+    if touched:
+        x.record_stream(side)
+    del x
+    for attempt in range(100):
+        y = tensor(4 * MIB)
+        if y.data_ptr() == address:
+            return attempt
+        del y
+    return None
+plain, waited = reuses(False), [reuses(True) for _ in range(3)]
+x = tensor(4 * MIB); address = x.data_ptr(); x.record_stream(side); del x
+side.synchronize()
+synchronized = tensor(4 * MIB).data_ptr() == address
+report([plain, waited, synchronized])
+"""
+
+
+def test_record_stream_holds_a_block_for_the_lag(emulated: Callable[..., Any]) -> None:
+    """The lag is 16 calls; each attempt asks the event once, so the count is exact."""
+    first = emulated(TORCH + RECORD_STREAM)
+    plain, waited, synchronized = first
+    assert plain == 0
+    assert all(count is not None and 8 <= count <= 16 for count in waited)
+    assert synchronized
+    assert emulated(TORCH + RECORD_STREAM) == first
+
+
+def test_training_steps_run_and_repeat(emulated: Callable[..., Any]) -> None:
+    code = """
+torch.manual_seed(0)
+model = torch.nn.TransformerEncoderLayer(256, 4, 512, batch_first=True).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+peaks = []
+for _ in range(3):
+    model(torch.randn(4, 64, 256, device="cuda")).sum().backward()
+    optimizer.step(); optimizer.zero_grad()
+    peaks.append(cuda.max_memory_allocated())
+parameters = sum(p.numel() for p in model.parameters())
+report([parameters, cuda.memory_allocated(), peaks])
+"""
+    parameters, allocated, peaks = emulated(TORCH + code)
+    # Weights and two AdamW moments stay, in float32, and the cuBLAS workspaces.
+    assert allocated > 3 * 4 * parameters
+    assert peaks[0] < peaks[1] == peaks[2]
+
+
+def test_devices_have_pools_of_their_own(emulated: Callable[..., Any]) -> None:
+    code = """
+x = [tensor((i + 1) * 20 * MIB, f"cuda:{i}") for i in range(cuda.device_count())]
+report([[cuda.memory_reserved(i) for i in range(8)], [cuda.mem_get_info(i)[0] for i in range(8)]])
+"""
+    reserved, free = emulated(TORCH + code, devices=8)
+    assert reserved == [(i + 1) * 20 * MIB for i in range(8)]
+    assert free == [(4096 * MIB) - CONTEXT - (i + 1) * 20 * MIB for i in range(8)]
+
+
+def test_module_loading_costs_what_the_profile_says(emulated: Callable[..., Any]) -> None:
+    code = """
+steps = []
+x = tensor(1); steps.append((4 * GIB - free_bytes()) // MIB)
+x.add_(1); steps.append((4 * GIB - free_bytes()) // MIB)
+report(steps)
+"""
+    assert emulated(TORCH + code, variables={"CUDA_MODULE_LOADING": "LAZY"}) == [529, 621]
+    eager = emulated(TORCH + code, variables={"CUDA_MODULE_LOADING": "EAGER"})
+    assert eager == [529 + 732, 529 + 732]
