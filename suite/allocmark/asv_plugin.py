@@ -34,6 +34,7 @@ from allocmark.identity import identity_of, machine_facts, refuse_to_mix
 from allocmark.probes import experiments, run_state
 from allocmark.probes.experiment import PROFILES, Profile
 from allocmark.probes.session import STOPPED, RunStoppedError, Session, folder_of, mark_rest
+from allocmark.sentences import sentence
 from allocmark.stack import Stack, read_stack
 from allocmark.tracking import FRAMEWORK, FRESH, PROFILE, RESULTS, RUN
 
@@ -134,7 +135,7 @@ def _one_sentence() -> Iterator[None]:
     try:
         yield
     except AllocmarkError as error:
-        raise StoppedBySentence(f"allocmark: {error}", error.exit_code) from None
+        raise StoppedBySentence(sentence(error), error.exit_code) from None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import typer
 
 from allocmark import __version__
 from allocmark.errors import AllocmarkError
+from allocmark.sentences import sentence
 
 app = typer.Typer(
     name="allocmark",
@@ -29,7 +30,7 @@ def main() -> int:
     try:
         app()
     except AllocmarkError as error:
-        print(f"allocmark: {error}", file=sys.stderr)
+        print(sentence(error), file=sys.stderr)
         return error.exit_code
     return 0
 

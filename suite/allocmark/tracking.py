@@ -20,6 +20,7 @@ from allocmark.probes import experiments, run_state
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.session import Session, folder_of, measure_experiment, stoppable
 from allocmark.progress import shown
+from allocmark.sentences import sentence
 from allocmark.stack import read_stack
 
 FRAMEWORK = "torch"
@@ -52,5 +53,5 @@ def measure_cells(experiment_name: str, metrics: Collection[str], project: Path)
             write_cells(cells, paths, metrics)
             return str(cells)
     except AllocmarkError as error:
-        print(f"allocmark: {error}", file=sys.stderr)
+        print(sentence(error), file=sys.stderr)
         raise SystemExit(error.exit_code) from error

@@ -1,0 +1,90 @@
+"""A clone of the project, and commands in it on the emulated driver."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARKS = "pressure.Counters|streams.PrivatePools"
+"""Two experiments that take seconds."""
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A git repository with the suite in it, and a way to run commands there."""
+
+    path: Path
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return an environment with nothing of the suite, and a home of its own."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("ALLOCMARK")}
+        home = self.path / "build" / "home"
+        home.mkdir(parents=True, exist_ok=True)
+        kept["PYTHONPATH"] = str(self.path / "suite")
+        return {**kept, "HOME": str(home), **(extra or {})}
+
+    def command(self, *words: str, emulated: bool = True, gpu: str = "h200") -> list[str]:
+        """Return the command line, on the emulated driver or without any."""
+        before = ["-m", "allocmark.emulator", "--gpu", gpu, "--memory", "8GiB", "--"]
+        return [sys.executable, *(before if emulated else []), *words]
+
+    def run(
+        self,
+        *words: str,
+        emulated: bool = True,
+        extra: Mapping[str, str] | None = None,
+        gpu: str = "h200",
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``python -m <words>`` to its end."""
+        python = [sys.executable, "-m"] if emulated else ["-m"]
+        return subprocess.run(
+            self.command(*python, *words, emulated=emulated, gpu=gpu),
+            cwd=self.path,
+            env=self.environment(extra),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def git(self, *words: str) -> str:
+        """Run git."""
+        who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+        done = subprocess.run(
+            ["git", *who, *words], cwd=self.path, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    def commit(self, note: str) -> str:
+        """Commit a change of the suite; return its hash as asv writes it."""
+        (self.path / "NOTE").write_text(note)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", note)
+        return self.git("rev-parse", "--short=8", "HEAD")
+
+    def asv_files(self) -> dict[str, bytes]:
+        """Return asv's result files by name."""
+        files = (self.path / "results").glob("*/*-stack-*.json")
+        return {file.name: file.read_bytes() for file in files}
+
+    def documents(self) -> Sequence[Path]:
+        """Return the probe documents."""
+        return sorted((self.path / "results").rglob("*.json.gz"))
+
+
+def clone_to(path: Path) -> Clone:
+    """Make a repository of the working tree's suite at `path`, on its branch main."""
+    for name in ("suite", "benchmarks"):
+        shutil.copytree(ROOT / name, path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "asv.conf.json", path)
+    (path / ".gitignore").write_text("build/\n__pycache__/\nresults/\n")
+    clone = Clone(path)
+    clone.git("init", "-q", "-b", "main")
+    clone.commit("first")
+    return clone
