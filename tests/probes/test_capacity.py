@@ -95,6 +95,15 @@ def test_says_when_more_is_needed_under_a_limit_than_without() -> None:
     assert (found.capacity_bytes, found.flags) == (20 * MIB, (ABOVE_UNLIMITED,))
 
 
+@given(st.integers(19 * MIB, 40 * MIB))
+def test_looks_above_what_was_held_without_a_limit(threshold: int) -> None:
+    found = smallest_capacity(lambda c: c >= threshold, 10 * MIB, 18 * MIB)
+    assert found.flags == (ABOVE_UNLIMITED,)
+    assert found.capacity_bytes is not None
+    assert 0 <= found.capacity_bytes - threshold < found.resolution_bytes
+    assert len(found.tried) <= STEPS + 2
+
+
 def test_has_no_answer_when_nothing_completes() -> None:
     assert smallest_capacity(lambda c: False, 10 * MIB, 18 * MIB).capacity_bytes is None
 

@@ -74,6 +74,11 @@ class Ballast:
         Raises `NotMeasurableError` where so much is not free even without ballast, or where the
         free memory does not keep still.
         """
+        if wanted_bytes < 0:
+            raise NotMeasurableError(
+                f"the allocator keeps {format_bytes(-wanted_bytes)} more than that, even though "
+                "all was freed and given back"
+            )
         for _ in range(_ROUNDS):
             free = runtime.memory_info()[0]
             excess = (free // STEP_BYTES - wanted_bytes // STEP_BYTES) * STEP_BYTES

@@ -63,19 +63,40 @@ def smallest_capacity(
             serves = middle
         else:
             fails = middle
-    answer, flags = _confirm(run, serves, top)
-    capacity = None if answer is None else base + answer * resolution
-    return Found(capacity, resolution, tuple(tried), flags)
-
-
-def _confirm(
-    run: Callable[[int], bool], answer: int, top: int
-) -> tuple[int | None, tuple[str, ...]]:
-    """Run one step above and below; the top of the grid itself has never been run."""
-    if answer == top and not run(top):
-        return (top + 1, (ABOVE_UNLIMITED,)) if run(top + 1) else (None, ())
-    above = run(answer + 1)
+    if serves == top and not run(top):
+        return _above(run, tried, base, resolution, top, steps + CONFIRMING_RUNS)
+    flags: tuple[str, ...] = ()
+    if not run(serves + 1):
+        flags = (NOT_MONOTONIC,)
     # At the top, the step below is the search's last run.
-    if 0 < answer < top and run(answer - 1):
-        return answer - 1, (NOT_MONOTONIC,)
-    return answer, () if above else (NOT_MONOTONIC,)
+    if 0 < serves < top and run(serves - 1):
+        serves, flags = serves - 1, (NOT_MONOTONIC,)
+    return Found(base + serves * resolution, resolution, tuple(tried), flags)
+
+
+def _above(
+    run: Callable[[int], bool],
+    tried: list[tuple[int, bool]],
+    base: int,
+    resolution: int,
+    fails: int,
+    runs: int,
+) -> Found:
+    """Look above what was held without a limit, in growing strides, as far as `runs` reach."""
+    stride, serves = 1, None
+    while len(tried) < runs:
+        if serves is None:
+            k = fails + stride
+            stride *= 2
+        elif serves - fails > 1:
+            k = (fails + serves) // 2
+        else:
+            break
+        if run(k):
+            serves = k
+        else:
+            fails = k
+    if serves is None:
+        return Found(None, resolution, tuple(tried))
+    capacity = base + serves * resolution
+    return Found(capacity, (serves - fails) * resolution, tuple(tried), (ABOVE_UNLIMITED,))
