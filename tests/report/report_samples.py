@@ -116,6 +116,26 @@ def latency(subject: str, base_ns: float, seed: int = 0) -> Document:
     return document("latency", subject, figures)
 
 
+def context(subject: str) -> Document:
+    """Return what the context probe reports of two stages, one of them without NVML's process."""
+    figures = []
+    for stage, seconds, added in (("init", 0.1, 0), ("context", 0.12, 527)):
+        place: dict[str, Axis] = {"stage": stage, "module_loading": "LAZY"}
+        readings = [seconds * (1 + i / 1000) for i in range(10)]
+        figures.append(sampled_figure("stage_seconds", "s", "time", "clock", place, readings))
+        for meter, less in (("nvml_device", 0), ("mem_get_info", 9)):
+            value = max(0, added - less) * MIB
+            metered: dict[str, Axis] = {**place, "meter": meter}
+            figures.append(Figure("stage_bytes", "bytes", "sampled", meter, metered, value))
+        lost: dict[str, Axis] = {**place, "meter": "nvml_process"}
+        reason = "NVML hides what a process holds"
+        figures.append(Figure("stage_bytes", "bytes", "exact", "none", lost, reason=reason))
+    for call, created in (("cuInit", 0), ("cudaFree(0)", 1)):
+        axes: dict[str, Axis] = {"call": call}
+        figures.append(Figure("context_created", "count", "exact", "driver", axes, created))
+    return document("context", subject, figures)
+
+
 def pressure(subject: str) -> Document:
     """Return what the pressure probe reports: counters at points, and a run towards an OOM."""
     figures = []
@@ -174,6 +194,7 @@ def capacity(subject: str) -> Document:
 def everything(root: Path, **changes: Any) -> None:
     """Write a small run of every probe; `changes` are fields of its documents."""
     made = [
+        context("torch"),
         fragmentation("torch-native", 0.1, 120),
         fragmentation("cuda-malloc", 0.2, 150),
         latency("torch-native", 700),

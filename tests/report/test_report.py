@@ -22,7 +22,7 @@ from allocmark.report import render_markdown, write_report
 from allocmark.report.markdown import EMULATED
 from allocmark.report.numbers import format_value
 from allocmark.report.page import page
-from allocmark.report.table import FORMULAS, Table, figure_text
+from allocmark.report.table import Table, figure_text
 from allocmark.store import Store, load
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -76,13 +76,13 @@ def _check_cells(store: Store) -> int:
     for table in _tables(store):
         for cell in (cell for row in table.rows for cell in row if cell.value is not None):
             sources = [rows[index] for index in cell.rows]
-            if cell.formula is None:
+            if len(sources) == 1:
                 (row,) = sources
                 assert cell.text in {figure_text(row, "median"), figure_text(row, "range")}
                 assert cell.value == row["value"]
             else:
-                value = FORMULAS[cell.formula]([row["value"] for row in sources])
-                assert cell.text == format_value(value, cell.unit)
+                values = [row["value"] for row in sources]
+                assert cell.text == format_value(max(values) - min(values), cell.unit)
             checked += 1
     return checked
 

@@ -167,11 +167,13 @@ def text(found: Agreement) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Compare and print; returns 0 if every share is met, 1 if not, 2 for bad input."""
-    if len(arguments) != len(("a", "b")):
+    try:
+        first, second = map(Path, arguments)
+    except ValueError:
         print("usage: python -m allocmark.report.agreement RESULTS_A RESULTS_B", file=sys.stderr)
         return EXIT_BAD_INPUT
     try:
-        found = compare(*map(Path, arguments))
+        found = compare(first, second)
     except AllocmarkError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -20,6 +20,7 @@ FLAG_TEXTS = {
     "not-monotonic": "a larger capacity fails or a smaller one completes",
     "above-unlimited-peak": "more than it holds where nothing is short",
     "driver-calls": "the driver was called on the way: not every one was a hit",
+    "call-failed": "the call itself failed, as its notes say",
     "fewer-cpus": "more threads than processors to run them",
 }
 _MARKS = "†‡§¶‖"

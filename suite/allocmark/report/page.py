@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from allocmark.report.panel import JOINED_BY, Panel, panels
 from allocmark.report.table import Table
-from allocmark.report.tables import fragmentation, latency, missing, pressure, streams
+from allocmark.report.tables import context, fragmentation, latency, missing, pressure, streams
 from allocmark.store import Store
 
 TITLE = "How GPU memory is really allocated: measured tables"
 
 _SECTIONS: Sequence[tuple[str, Callable[[Panel], list[Table]]]] = (
+    (context.TITLE, context.tables),
     (latency.TITLE, latency.tables),
     (fragmentation.TITLE, fragmentation.tables),
     (streams.TITLE, streams.tables),

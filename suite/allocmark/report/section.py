@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -10,7 +11,7 @@ import pandas as pd
 from allocmark.report.conditions import conditions
 from allocmark.report.grid import Key, grid
 from allocmark.report.panel import Panel
-from allocmark.report.table import Style, Table
+from allocmark.report.table import Style, Table, span
 
 Where = Mapping[str, str | Sequence[str]]
 """What rows must say: a column's value, or one of several."""
@@ -70,3 +71,16 @@ def make(
         conditions(panel.store, rows),
         panel.emulated,
     )
+
+
+def with_span(table: Table, heading: str) -> Table:
+    """Return the table with a last column: by how much the figures of a row differ."""
+    figures = [
+        i
+        for i in range(len(table.columns))
+        if any(row[i].value is not None or row[i].reason is not None for row in table.rows)
+    ]
+    if not figures[1:]:
+        return table
+    rows = tuple((*row, span([row[i] for i in figures])) for row in table.rows)
+    return replace(table, columns=(*table.columns, heading), rows=rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,20 +13,12 @@ from allocmark.store import FLAG_SEPARATOR
 Style = Literal["median", "range"]
 """``median``: the value with its 95 % interval; ``range``: with its extremes and count."""
 
-FORMULAS: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "ratio": lambda values: values[0] / values[1],
-    "difference": lambda values: values[0] - values[1],
-    "span": lambda values: max(values) - min(values),
-    "sum": sum,
-}
-"""How a cell may be worked out of several figures."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One cell: plain text for the reader, the number behind it, and where it comes from.
 
-    `rows` are index labels of `Store.figures`; a `formula` of `FORMULAS` joins their values. A
+    `rows` are index labels of `Store.figures`: one for a figure, several for the `span` of them. A
     cell without a number has a `reason`, or is a label.
     """
 
@@ -38,7 +30,6 @@ class Cell:
     reason: str | None = None
     flags: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
-    formula: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +88,12 @@ def figure(index: int, row: Mapping[str, Any], style: Style = "median") -> Cell:
     )
 
 
-def derived(formula: str, cells: Sequence[Cell], unit: str) -> Cell:
-    """Return a number worked out of figures; where one is missing, its reason."""
-    rows = tuple(index for cell in cells for index in cell.rows)
-    values = [cell.value for cell in cells if cell.value is not None]
-    if len(values) < len(cells):
-        reasons = [cell.reason for cell in cells if cell.value is None and cell.reason]
-        return Cell("", reason=reasons[0] if reasons else "not measured", rows=rows)
-    if formula == "ratio" and values[1] == 0:
-        return Cell("", reason="there is nothing to divide by", rows=rows)
-    value = FORMULAS[formula](values)
-    return Cell(format_value(value, unit), value, unit, rows=rows, formula=formula)
+def span(cells: Sequence[Cell]) -> Cell:
+    """Return by how much the figures of some cells differ at most; their samples do not count."""
+    known = [cell for cell in cells if cell.value is not None]
+    values = [cell.value for cell in known if cell.value is not None]
+    rows = tuple(index for cell in known for index in cell.rows)
+    if not known[1:]:
+        return Cell("", reason="fewer than two of the meters have a reading", rows=rows)
+    value, unit = max(values) - min(values), known[0].unit
+    return Cell(format_value(value, unit), value, unit, rows=rows)
