@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from allocmark.allocators import BASE, registry
@@ -21,7 +22,7 @@ from replay_support import needs_torch
 from timing_support import CachingAllocator, Cells, cells, in_child, key, recorded, request_of
 
 SOME = [512, 2 * MIB, 32 * GIB]
-SHORT = {"sizes": SOME, "hit_batches": 20, "single_calls": 200, "miss_samples": 6}
+SHORT: dict[str, Any] = {"sizes": SOME, "hit_batches": 20, "single_calls": 200, "miss_samples": 6}
 SLACK = 3
 
 
@@ -162,12 +163,23 @@ def test_child_that_died_leaves_every_cell_with_its_reason() -> None:
     assert {figure.reason for figure in found.values()} == {"the process was ended by SIGKILL"}
 
 
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Any]:
+    """What each allocator's child reported, run once for all tests."""
+    return {}
+
+
+def run(measured: dict[str, Any], subject: str) -> tuple[Cells, Any]:
+    if subject not in measured:
+        measured[subject] = in_child("latency", subject, **SHORT)
+    return cells(measured[subject]["figures"]), measured[subject]
+
+
 @needs_torch
 @pytest.mark.parametrize("subject", BASE)
-def test_every_cell_has_a_value_or_a_reason(subject: str) -> None:
-    outcome = in_child("latency", subject, **SHORT)
+def test_every_cell_has_a_value_or_a_reason(measured: dict[str, Any], subject: str) -> None:
+    found, outcome = run(measured, subject)
     assert outcome["failures"] == []
-    found = cells(outcome["figures"])
     assert set(found) == names(SOME)
     for (metric, _), figure in found.items():
         assert figure.value is not None or figure.reason
@@ -188,8 +200,8 @@ def test_every_cell_has_a_value_or_a_reason(subject: str) -> None:
 
 
 @needs_torch
-def test_second_program_part_is_asked_for_torch() -> None:
-    found = cells(in_child("latency", "torch-native", **SHORT)["figures"])
+def test_second_program_part_is_asked_for_torch(measured: dict[str, Any]) -> None:
+    found, _ = run(measured, "torch-native")
     for size in (2 * MIB, 128 * MIB):
         loop, program, ratio = (
             found[metric, key({"bytes": size})]
@@ -201,9 +213,8 @@ def test_second_program_part_is_asked_for_torch() -> None:
 
 
 @needs_torch
-def test_pool_that_gives_back_at_each_synchronization() -> None:
-    outcome = in_child("latency", "cuda-malloc-async-0", **SHORT)
-    found = cells(outcome["figures"])
+def test_pool_that_gives_back_at_each_synchronization(measured: dict[str, Any]) -> None:
+    found, _ = run(measured, "cuda-malloc-async-0")
     completed = found["call_ns", key(Cell("hit", "free", "allocator", "complete").axes(512))]
     assert completed.reason is not None
     assert "empties this pool" in completed.reason
@@ -212,8 +223,8 @@ def test_pool_that_gives_back_at_each_synchronization() -> None:
 
 
 @needs_torch
-def test_levels_of_an_uncached_torch_share_one_loop() -> None:
-    found = cells(in_child("latency", "torch-nocache", **SHORT)["figures"])
+def test_levels_of_an_uncached_torch_share_one_loop(measured: dict[str, Any]) -> None:
+    found, _ = run(measured, "torch-nocache")
     own, operation = (
         found["call_ns", key(Cell("miss", "pair", level, "host").axes(512))]
         for level in ("allocator", "op")
