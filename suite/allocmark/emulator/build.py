@@ -48,12 +48,15 @@ _CORE = (
 )
 _RUNTIME = "runtime_device runtime_memory runtime_stream runtime_kernel"
 # TensorFlow looks for these and calls none of them before a kernel needs one.
-_EMPTY = "libcufft.so.11 libcusolver.so.11 libcusparse.so.12 libcudnn.so.9"
+_EMPTY = "libcufft.so.11 libcusolver.so.11 libcusparse.so.12"
 
 
 def _libraries() -> tuple[Library, ...]:
     """Return every library but the driver, which the others are linked against."""
-    found = [Library("libnvidia-ml.so.1", ("nvml",), "nvml", "nvml_stub")]
+    found = [
+        Library("libnvidia-ml.so.1", ("nvml",), "nvml", "nvml_stub"),
+        Library("libcudnn.so.9", ("cudnn",), "cudnn", "dnn_stub", "cudnn*;"),
+    ]
     for major in (12, 13):
         found += [
             Library(
