@@ -1,7 +1,7 @@
 """A server that generates text: requests come and go, key and value caches double as they fill.
 
 Four layers of the width of a 7-billion model (4,096, 32 heads, bf16), no training. Requests
-arrive at drawn times with prompts of 64 to 768 tokens; each has one cache tensor a layer with
+arrive at drawn times with prompts of 128 to 2,048 tokens; each has one cache tensor a layer with
 room for its prompt rounded up to 16 tokens; a full cache is copied to one of twice the room; at
 most 8 are answered at once, and a request that would take the caches over their budget evicts the
 youngest, which starts again later with what it has. Each step answers every request by one token:
@@ -23,7 +23,7 @@ _SEED = 20_253
 _LAYERS, _WIDTH, _HEADS, _INNER, _VOCABULARY = 4, 4096, 32, 8192, 32_000
 _HEAD = _WIDTH // _HEADS
 _ACTIVE = 8
-_BUDGET_TOKENS = 6144
+_BUDGET_TOKENS = 10_240
 """Room of all caches together, in tokens: 64 KiB each over the four layers, keys and values."""
 
 
@@ -71,7 +71,7 @@ def _arrivals(steps: int) -> list[_Request]:
     requests = []
     for step in range(steps):
         if draw.random() < 0.6:  # noqa: PLR2004 - the rate at which requests arrive
-            prompt = round(64 * 12 ** draw.random())
+            prompt = round(128 * 16 ** draw.random())
             requests.append(_Request(step, prompt, prompt + draw.randint(4, 32)))
     return requests
 
