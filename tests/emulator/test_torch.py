@@ -210,6 +210,22 @@ report([parameters, cuda.memory_allocated(), peaks])
     assert peaks[0] < peaks[1] == peaks[2]
 
 
+def test_convolutions_and_mixed_precision_run(emulated: Callable[..., Any]) -> None:
+    code = """
+from torch import nn
+model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 8, 3),
+                      nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10)).cuda()
+attention = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).cuda()
+with torch.autocast("cuda", torch.bfloat16):
+    classes = model(torch.randn(2, 3, 16, 16, device="cuda"))
+    tokens = attention(torch.randn(2, 8, 64, device="cuda"))
+(classes.float().sum() + tokens.float().sum()).backward()
+report([list(classes.shape), str(classes.dtype), list(tokens.shape),
+        all(p.grad is not None for p in [*model.parameters(), *attention.parameters()])])
+"""
+    assert emulated(TORCH + code) == [[2, 10], "torch.bfloat16", [2, 8, 64], True]
+
+
 def test_devices_have_pools_of_their_own(emulated: Callable[..., Any]) -> None:
     code = """
 x = [tensor((i + 1) * 20 * MIB, f"cuda:{i}") for i in range(cuda.device_count())]

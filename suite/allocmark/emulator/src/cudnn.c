@@ -52,9 +52,9 @@ API int cudnnGetStream(struct handle *handle, void **stream) {
 /* A descriptor of the graph interface remembers what it is told. */
 enum { TYPE_HANDLE, TYPE_BOOLEAN = 2, TYPE_INT64, TYPE_DOUBLE = 5, TYPE_VOID_PTR, TYPE_DESCRIPTOR = 15,
        TYPE_CHAR = 24, TYPE_FRACTION = 26 };
-enum { HEURISTIC_RESULTS = 202, CONFIG_ENGINE = 300, PLAN_HANDLE = 400, PLAN_WORKSPACE_SIZE = 402,
-       GRAPH_ENGINE_COUNT = 802, ENGINE_KNOBS = 1302, ENGINE_NUMERICAL_NOTES = 1303,
-       ENGINE_BEHAVIOUR_NOTES = 1305 };
+enum { HEURISTIC_RESULTS = 202, CONFIG_ENGINE = 300, CONFIG_WORKSPACE_SIZE = 303,
+       CONFIG_SHARED_MEMORY = 304, PLAN_WORKSPACE_SIZE = 402, GRAPH_ENGINE_COUNT = 802,
+       ENGINE_KNOBS = 1302, ENGINE_NUMERICAL_NOTES = 1303, ENGINE_BEHAVIOUR_NOTES = 1305 };
 enum { EXECUTION_PLAN = 5 };
 struct attribute {
     int name;
@@ -114,15 +114,18 @@ static struct attribute *find(struct descriptor *d, int name) {
 }
 API int cudnnBackendGetAttribute(struct descriptor *d, int name, int type, int64_t room, int64_t *count,
                                  void *out) {
-    UNUSED(type);
     int64_t found = 0;
     switch (name) {
     case HEURISTIC_RESULTS: case CONFIG_ENGINE: /* the caller's descriptor will do as it is */
         found = 1;
         break;
-    case PLAN_WORKSPACE_SIZE: case GRAPH_ENGINE_COUNT:
+    case CONFIG_WORKSPACE_SIZE: case CONFIG_SHARED_MEMORY: case PLAN_WORKSPACE_SIZE:
         found = 1;
-        if (room > 0 && out) *(int64_t *)out = name == GRAPH_ENGINE_COUNT;
+        if (room > 0 && out) memset(out, 0, size_of(type));
+        break;
+    case GRAPH_ENGINE_COUNT:
+        found = 1;
+        if (room > 0 && out) *(int64_t *)out = 1;
         break;
     case ENGINE_KNOBS: case ENGINE_NUMERICAL_NOTES: case ENGINE_BEHAVIOUR_NOTES: break;
     default: {
