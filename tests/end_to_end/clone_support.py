@@ -27,11 +27,13 @@ class Clone:
         home = self.path / "build" / "home"
         home.mkdir(parents=True, exist_ok=True)
         kept["PYTHONPATH"] = str(self.path / "suite")
+        # What was compiled for another clone serves this one.
+        kept.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
         return {**kept, "HOME": str(home), **(extra or {})}
 
-    def command(self, *words: str, emulated: bool = True, gpu: str = "h200") -> list[str]:
+    def command(self, *words: str, emulated: bool = True) -> list[str]:
         """Return the command line, on the emulated driver or without any."""
-        before = ["-m", "allocmark.emulator", "--gpu", gpu, "--memory", "8GiB", "--"]
+        before = ["-m", "allocmark.emulator", "--gpu", "h200", "--memory", "8GiB", "--"]
         return [sys.executable, *(before if emulated else []), *words]
 
     def run(
@@ -39,12 +41,11 @@ class Clone:
         *words: str,
         emulated: bool = True,
         extra: Mapping[str, str] | None = None,
-        gpu: str = "h200",
     ) -> subprocess.CompletedProcess[str]:
         """Run ``python -m <words>`` to its end."""
         python = [sys.executable, "-m"] if emulated else ["-m"]
         return subprocess.run(
-            self.command(*python, *words, emulated=emulated, gpu=gpu),
+            self.command(*python, *words, emulated=emulated),
             cwd=self.path,
             env=self.environment(extra),
             capture_output=True,
