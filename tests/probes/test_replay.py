@@ -76,6 +76,12 @@ def test_shared_blocks_are_allocated_as_such() -> None:
     assert [name for name, _, _ in allocator.calls][:2] == ["alloc", "alloc_shared"]
 
 
+def test_names_the_fullest_events() -> None:
+    script = Script.of(trace(alloc(0, 5), alloc(1, 9), free(0), alloc(2, 5), free(1)))
+    assert script.peak_event == 1
+    assert script.fullest_events(3) == [1, 3, 2]
+
+
 def test_trim_does_nothing_where_nothing_is_cached() -> None:
     assert replay(trace((Op.TRIM, -1, 0)), CountingAllocator()).completed
 

@@ -37,6 +37,9 @@ POINTS = 300
 _DEVICE_EVERY = 5
 """A curve has `POINTS` points; the driver is asked at every fifth of them."""
 
+_FULLEST = 300
+"""Where only the driver can tell what is held, it is asked after so many events at the top."""
+
 DEVICE_METER = "cudaMemGetInfo, sampled"
 COUNTERS_METER = "allocator counters"
 Curve = Mapping[str, Sequence[float]]
@@ -58,7 +61,8 @@ def run_once(script: Script, allocator: Allocator) -> Vector:
     Raises `NotMeasurableError` where it does not fit into the memory there is.
     """
     watch = _Watch(script, allocator)
-    points = spaced(len(script), POINTS, also=[script.peak_event])
+    also = [script.peak_event] if watch.counts_reserved else script.fullest_events(_FULLEST)
+    points = spaced(len(script), POINTS, also)
     result = replay(script, allocator, watch.look, points)
     if not result.completed:
         raise NotMeasurableError(
@@ -74,7 +78,7 @@ class _Watch:
     def __init__(self, script: Script, allocator: Allocator) -> None:
         self._script, self._allocator = script, allocator
         self._first = allocator.stats()
-        self._counts_reserved = self._first.reserved_bytes is not None
+        self.counts_reserved = self._first.reserved_bytes is not None
         self._last = self._at_peak = self._first
         self._largest_free: int | None = None
         self._free_at_start = runtime.memory_info()[0]
@@ -86,7 +90,7 @@ class _Watch:
         stats = self._last = self._allocator.stats()
         at_peak = event == self._script.peak_event
         device = None
-        if not self._counts_reserved or at_peak or self._seen % _DEVICE_EVERY == 0:
+        if not self.counts_reserved or at_peak or self._seen % _DEVICE_EVERY == 0:
             device = self._free_at_start - runtime.memory_info()[0]
             self._device_peak = max(self._device_peak, device)
         self._seen += 1
@@ -96,7 +100,7 @@ class _Watch:
         self._note("event", event)
         self._note("requested", self._script.live_bytes[event])
         self._note("allocated", stats.allocated_bytes)
-        self._note("reserved", stats.reserved_bytes if self._counts_reserved else device)
+        self._note("reserved", stats.reserved_bytes if self.counts_reserved else device)
 
     def _note(self, column: str, value: float | None) -> None:
         if value is not None:
@@ -105,7 +109,7 @@ class _Watch:
     def vector(self, result: Replay) -> Vector:
         """Return the vector of the run that has just ended."""
         last, script = self._last, self._script
-        reserved = last.peak_reserved_bytes if self._counts_reserved else self._device_peak
+        reserved = last.peak_reserved_bytes if self.counts_reserved else self._device_peak
         calls = self._since_start(lambda stats: stats.driver_allocs)
         found: dict[str, float | None] = {
             "peak_requested_bytes": result.peak_requested_bytes,
@@ -124,7 +128,7 @@ class _Watch:
         }
         values = {name: value for name, value in found.items() if value is not None}
         reasons = {name: self._why_missing(name) for name in METRICS if name not in values}
-        return Vector(values, reasons, not self._counts_reserved, self._columns)
+        return Vector(values, reasons, not self.counts_reserved, self._columns)
 
     def _since_start(self, read: Callable[[Stats], int | None]) -> int | None:
         first, last = read(self._first), read(self._last)

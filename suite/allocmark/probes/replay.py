@@ -64,6 +64,11 @@ class Script:
         """The most requested bytes alive at once."""
         return self.live_bytes[self.peak_event] if len(self) else 0
 
+    def fullest_events(self, count: int) -> list[int]:
+        """Return the events after which most requested bytes are alive, the peak first."""
+        order: list[int] = np.argsort(-self.trace.live_bytes, kind="stable")[:count].tolist()
+        return order
+
     @cached_property
     def allocations(self) -> int:
         """How many blocks are allocated."""
