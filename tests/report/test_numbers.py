@@ -49,7 +49,7 @@ def test_three_digits_in_a_fitting_unit(value: float, unit: str, text: str) -> N
         (2.345, 2.335, 2.365, "2.35 ns ± 0.02"),
         (64_000, 63_900, 64_010, "64.0 µs ± 0.1"),
         (64_000, 63_999, 64_001, "64.0 µs ± 0.001"),
-        (64_000, 64_000, 64_000, "64.0 µs ± 0.0"),
+        (64_000, 64_000, 64_000, "64 µs ± 0"),
     ],
 )
 def test_the_interval_has_the_unit_of_its_median(

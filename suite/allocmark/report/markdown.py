@@ -71,7 +71,7 @@ def _apart(shown: Table) -> tuple[list[tuple[Cell, ...]], list[str]]:
     drawn: list[tuple[Cell, ...]] = []
     absent: dict[str, list[list[str]]] = {}
     for row in shown.rows:
-        reasons = {cell.reason for cell in row[labels:]}
+        reasons = {cell.reason for cell in row[labels:] if _is_figure(cell)}
         reason = reasons.pop() if len(reasons) == 1 else None
         if reason is None:
             drawn.append(row)

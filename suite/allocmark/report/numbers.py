@@ -81,6 +81,8 @@ def format_value(value: float, unit: str) -> str:
 
 def format_interval(value: float, low: float, high: float, unit: str) -> str:
     """Return a median and its interval: ``746 ns ± 3``, the ± being the wider side."""
+    if low == value == high:
+        return f"{format_value(value, unit)} ± 0"
     scale = scale_of(value, unit)
     decimals = decimals_of(value / scale.factor)
     number = _join(_fixed(value / scale.factor, decimals), scale.name)

@@ -14,6 +14,10 @@ Style = Literal["median", "range"]
 """``median``: the value with its 95 % interval; ``range``: with its extremes and count."""
 
 
+NOTHING = "–"
+"""What a cell shows that has nothing to be worked out of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One cell: plain text for the reader, the number behind it, and where it comes from.
@@ -89,11 +93,11 @@ def figure(index: int, row: Mapping[str, Any], style: Style = "median") -> Cell:
 
 
 def span(cells: Sequence[Cell]) -> Cell:
-    """Return by how much the figures of some cells differ at most; their samples do not count."""
+    """Return by how much the figures of some cells differ at most, `NOTHING` for fewer than two."""
     known = [cell for cell in cells if cell.value is not None]
     values = [cell.value for cell in known if cell.value is not None]
     rows = tuple(index for cell in known for index in cell.rows)
     if not known[1:]:
-        return Cell("", reason="fewer than two of the meters have a reading", rows=rows)
+        return Cell(NOTHING, rows=rows)
     value, unit = max(values) - min(values), known[0].unit
     return Cell(format_value(value, unit), value, unit, rows=rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allocmark.report.grid import BYTES, Key, plain, size
+from allocmark.report.grid import BYTES, METRIC, Key, plain, size
 from allocmark.report.panel import Panel
 from allocmark.report.section import Where, make, with_span
 from allocmark.report.table import Table
@@ -113,8 +113,8 @@ def tables(panel: Panel) -> list[Table]:
             panel,
             _PROBE,
             {"metric": "context_created"},
-            down=(_CALL,),
-            across=_WHO,
+            down=(_WHO, _CALL),
+            across=METRIC,
             name="triggers",
             title="Calls that create a context",
             about="1: the process holds the primary context afterwards. Each in a fresh process.",
