@@ -94,19 +94,19 @@ def test_a_call_crashes() -> None:
 
 def test_a_call_hangs_until_killed() -> None:
     code = 'malloc(MIB); report("one"); malloc(MIB); report("two")'
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*launcher(), sys.executable, "-c", PRELUDE + code],
         env=environment(faults("cudaMalloc@2=hang")),
         stdout=subprocess.PIPE,
         text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == '"one"\n'
-    time.sleep(0.5)
-    assert process.poll() is None
-    process.terminate()
-    assert process.stdout.read() == ""
-    assert process.wait(timeout=10) == 128 + signal.SIGTERM
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == '"one"\n'
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.terminate()
+        assert process.stdout.read() == ""
+        assert process.wait(timeout=10) == 128 + signal.SIGTERM
 
 
 def test_a_rule_that_is_not_understood_is_named() -> None:

@@ -72,13 +72,21 @@ def test_no_shared_memory_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         launcher.emulate(["true"], gpu="h200")
 
 
+def test_a_launch_leaves_nothing_behind() -> None:
+    done = run("print(os.environ['ALLOCMARK_EMULATOR_CONFIG']); malloc(MIB)")
+    state = next(line for line in done.stdout.splitlines() if line.startswith("state="))
+    assert state.startswith("state=/dev/shm/")
+    assert not Path(state.removeprefix("state=")).exists()
+
+
 def test_exit_statuses_pass_through() -> None:
     assert run("sys.exit(7)").returncode == 7
     assert run("import signal; os.kill(os.getpid(), signal.SIGKILL)").returncode == 128 + 9
 
 
 def test_a_terminated_launcher_ends_its_command_and_clears_up() -> None:
-    code = "import os, time; print(os.environ['ALLOCMARK_EMULATOR_CONFIG'], flush=True); time.sleep(60)"
+    code = "print(os.environ['ALLOCMARK_EMULATOR_CONFIG'], flush=True); time.sleep(60)"
+    code = f"import os, time; {code}"
     with subprocess.Popen(
         [*command(), sys.executable, "-c", code],
         env=environment({}),
@@ -109,9 +117,11 @@ def test_every_child_sees_the_same_cards(emulated: Callable[..., Any]) -> None:
     code = """
 import subprocess
 held = malloc(100 * MIB)
-inner = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetMemoryInfo(n.nvmlDeviceGetHandleByIndex(0)).used)"
-shell = subprocess.run(["sh", "-c", f'"{sys.executable}" -c "{inner}"'], capture_output=True, text=True)
-report([4 * GIB - free_bytes(), int(shell.stdout)])
+inner = "import pynvml as n; n.nvmlInit(); card = n.nvmlDeviceGetHandleByIndex(0); "
+inner += "print(n.nvmlDeviceGetMemoryInfo(card).used)"
+shell = ["sh", "-c", f'"{sys.executable}" -c "{inner}"']
+seen = subprocess.run(shell, capture_output=True, text=True).stdout
+report([4 * GIB - free_bytes(), int(seen)])
 """
     own, seen = emulated(code)
     assert own == seen
@@ -131,8 +141,8 @@ subprocess.run([sys.executable, "-c", {PRELUDE + count!r}], check=True)
 
 
 def test_a_missing_function_fails_and_says_its_name() -> None:
-    done = run('report(runtime("cudaMallocManaged"))')
-    assert done.stdout == "801\n"
+    done = run('report([runtime("cudaMallocManaged") for _ in range(3)])')
+    assert done.stdout == "[801, 801, 801]\n"
     assert done.stderr == "allocmark emulator: cudaMallocManaged is not emulated\n"
 
 

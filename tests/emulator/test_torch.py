@@ -72,7 +72,8 @@ except torch.OutOfMemoryError as error:
 cuda.set_per_process_memory_fraction(1.0)
 
 import time
-take, give = torch._C._cuda_cudaCachingAllocator_raw_alloc, torch._C._cuda_cudaCachingAllocator_raw_delete
+take = torch._C._cuda_cudaCachingAllocator_raw_alloc
+give = torch._C._cuda_cudaCachingAllocator_raw_delete
 stream = cuda.current_stream().cuda_stream
 give(take(4096, stream))
 began = time.perf_counter()

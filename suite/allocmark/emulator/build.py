@@ -102,11 +102,13 @@ def stub_source(library: Library) -> str:
     A function of the same name in the sources takes its place when the library is linked.
     """
     names = (_NAMES / f"{library.names}.txt").read_text().split()
-    lines = ["#include <stddef.h>", f"int {library.stub}(const char *name);"]
+    lines = [f"int {library.stub}(const char *name, int *said);"]
     for name in names:
         lines += [
-            f'static int stub_{name}(void) {{ return {library.stub}("{name}"); }}',
-            f'extern __attribute__((weak, visibility("default"), alias("stub_{name}"))) '
+            f"static int stub_{name}(void) {{",
+            f'    static int said; return {library.stub}("{name}", &said);',
+            "}",
+            f'extern __attribute__((weak, visibility("default"), alias("stub_{name}")))',
             f"int {name}(void);",
         ]
     if library.name == DRIVER:

@@ -19,7 +19,7 @@ MAX_DEVICES = 16
 _SMALLEST_BYTES = 64 * MIB
 _LARGEST_BYTES = 1024 * GIB
 _CONFIG = "ALLOCMARK_EMULATOR_CONFIG"
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a memory file system, not a place for files)
+_SHARED_MEMORY = Path("/dev/shm")
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 

@@ -50,6 +50,8 @@ def load(name: str) -> Profile:
     missing = [key for key in NUMBERS if not isinstance(document.get(key), int)]
     if missing:
         raise AllocmarkError(f"{path.name} lacks {', '.join(missing)}: give each as a whole number")
+    if document.get("call_times_ns"):
+        raise AllocmarkError(f"{path.name} has call_times_ns, which is reserved: leave it empty")
     return Profile(
         name=document["name"],
         driver_version=document["driver_version"],

@@ -13,9 +13,9 @@ struct handle {
     if (emu_enter(&site_)) return EXECUTION_FAILED
 #define UNUSED(x) (void)(x)
 
-int blas_stub(const char *name);
-int blas_stub(const char *name) {
-    emu_stub(name);
+int blas_stub(const char *name, int *said);
+int blas_stub(const char *name, int *said) {
+    emu_stub(name, said);
     return NOT_SUPPORTED;
 }
 

@@ -10,9 +10,9 @@ enum { SUCCESS, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
     if (emu_enter(&site_)) return EXECUTION_FAILED
 #define UNUSED(x) (void)(x)
 
-int blas_stub(const char *name);
-int blas_stub(const char *name) {
-    emu_stub(name);
+int blas_stub(const char *name, int *said);
+int blas_stub(const char *name, int *said) {
+    emu_stub(name, said);
     return NOT_SUPPORTED;
 }
 

@@ -15,9 +15,9 @@ struct handle {
     void *stream;
 };
 
-int dnn_stub(const char *name);
-int dnn_stub(const char *name) {
-    emu_stub(name);
+int dnn_stub(const char *name, int *said);
+int dnn_stub(const char *name, int *said) {
+    emu_stub(name, said);
     return NOT_SUPPORTED;
 }
 

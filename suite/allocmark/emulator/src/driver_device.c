@@ -224,9 +224,13 @@ API CUresult cuGetProcAddress_v2(const char *name, void **function, int version,
 API CUresult cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
     return cuGetProcAddress_v2(name, function, version, flags, NULL);
 }
-/* Private tables that the real runtime (and copies of it inside other libraries) asks for. */
+/* Private tables that only NVIDIA's own runtime asks for. */
 API CUresult cuGetExportTable(const void **table, const unsigned char *id) {
+    static int said;
+    UNUSED(id);
     *table = NULL;
-    emu_log("export table %02x%02x%02x%02x is not emulated", id[0], id[1], id[2], id[3]);
+    if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+        fputs("allocmark emulator: a library brings a CUDA runtime of its own, which does not run "
+              "on the emulated driver (libcudart.so.12 and .13 are emulated)\n", stderr);
     return EMU_NOT_SUPPORTED;
 }

@@ -17,9 +17,10 @@ enum { SUCCESS, INVALID_ARGUMENT = 2, NOT_SUPPORTED, NOT_FOUND = 6, INSUFFICIENT
     if (card < 0 || card >= emu_config.devices) return INVALID_ARGUMENT
 #define UNUSED(x) (void)(x)
 
-int nvml_stub(const char *name);
-int nvml_stub(const char *name) {
-    emu_log("%s is not emulated", name); /* tools probe many of these: not worth a line each */
+int nvml_stub(const char *name, int *said);
+int nvml_stub(const char *name, int *said) {
+    if (!*said) emu_log("%s is not emulated", name); /* tools try many: said only on request */
+    *said = 1;
     return NOT_SUPPORTED;
 }
 

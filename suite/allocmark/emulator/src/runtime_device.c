@@ -8,8 +8,8 @@ static __thread cudaError_t last_error;
 cudaError_t rt_fail(cudaError_t error) { return last_error = error; }
 
 /* Called by the generated stubs. */
-cudaError_t rt_stub(const char *name);
-cudaError_t rt_stub(const char *name) { return rt_fail(emu_stub(name)); }
+cudaError_t rt_stub(const char *name, int *said);
+cudaError_t rt_stub(const char *name, int *said) { return rt_fail(emu_stub(name, said)); }
 
 API const char *cudaGetErrorString(cudaError_t error) { return emu_error_text(error); }
 API const char *cudaGetErrorName(cudaError_t error) { return emu_error_name(error, 1); }
