@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from allocmark.errors import NoGpuError, UnknownNameError
+from allocmark.errors import AllocmarkError, NoGpuError, UnknownNameError
 from allocmark.meters import nvml as nvml_meter
 
 ALIAS = "ALLOCMARK_MACHINE"
@@ -164,7 +164,9 @@ def is_emulated() -> bool:
 def installed(framework: str = "auto") -> dict[str, str | None]:
     """Return the versions in the interpreter that measures this framework, by package.
 
-    ``python`` is its own version, ``<framework> cuda`` the CUDA that a framework was built for.
+    ``python`` is its own version, ``<framework> cuda`` the CUDA that a framework was built for:
+    None if it was built without, absent if it does not tell. Raises `AllocmarkError` where an
+    interpreter that the user has named cannot be asked.
     """
     other = os.environ.get(f"ALLOCMARK_PYTHON_{framework.upper()}", sys.executable)
     if other == sys.executable:
@@ -178,7 +180,7 @@ def installed(framework: str = "auto") -> dict[str, str | None]:
         )
         versions: dict[str, str | None] = json.loads(answer.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise NoGpuError(
+        raise AllocmarkError(
             f"the interpreter for {framework} cannot say what it has installed ({error})"
         ) from None
     return versions
@@ -197,8 +199,18 @@ def _installed_here() -> dict[str, str | None]:
         text = _file_of("tensorflow", "python/platform/build_info.py")
         found["tensorflow cuda"] = _first(_TENSORFLOW_CUDA, text)
     for name, wheels in _CUDA_WHEELS.items():
-        found[f"{name} cuda"] = next((c for w, c in wheels.items() if _version(w)), None)
+        cuda = next((c for wheel, c in wheels.items() if _version(wheel)), None)
+        if found[name] and (cuda or name != "cupy"):  # CuPy built from source: for some CUDA.
+            found[f"{name} cuda"] = cuda
     return found
+
+
+def lacks_cuda(framework: str, found: Mapping[str, str | None]) -> bool:
+    """Return whether what `installed` found of a framework was built without CUDA.
+
+    One that does not say what it was built for may have it.
+    """
+    return found.get(f"{framework} cuda", "") is None
 
 
 def _version(distribution: str) -> str | None:

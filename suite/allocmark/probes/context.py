@@ -65,7 +65,7 @@ from allocmark.probes.context_triggers import ASKED, CALLS, measure_triggers
 from allocmark.probes.experiment import Experiment, Profile
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.request import Outcome, Request
-from allocmark.stack import BARE, installed
+from allocmark.stack import BARE, installed, lacks_cuda
 from allocmark.statistics import sampled_figure
 
 __all__ = ["EXPERIMENT", "Context"]
@@ -171,7 +171,7 @@ def _refuse_missing(subject: Subject) -> None:
     found = installed(subject.framework)
     if not found[subject.framework]:
         raise NotMeasurableError(f"{subject.framework} is not installed here")
-    if not found[f"{subject.framework} cuda"]:
+    if lacks_cuda(subject.framework, found):
         raise NotMeasurableError(f"{subject.framework} is installed here without CUDA")
 
 
