@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,10 +26,17 @@ def median_interval(samples: ArrayLike) -> tuple[float, float] | None:
     """
     ordered: NDArray[np.float64] = np.sort(np.asarray(samples, dtype=np.float64))
     n = len(ordered)
+    k = _rank(n)
+    return None if k == 0 else (float(ordered[k - 1]), float(ordered[n - k]))
+
+
+@cache
+def _rank(n: int) -> int:
+    """Return the largest such k, 0 where there is none; a run asks for the same few n."""
     k = 0
     while bdtr(k, n, 0.5) <= (1 - CONFIDENCE) / 2:
         k += 1
-    return None if k == 0 else (float(ordered[k - 1]), float(ordered[n - k]))
+    return k
 
 
 def sampled_figure(

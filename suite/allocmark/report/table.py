@@ -14,7 +14,7 @@ Style = Literal["median", "range"]
 """``median``: the value with its 95 % interval; ``range``: with its extremes and count."""
 
 
-NOTHING = "–"
+NOTHING = "-"
 """What a cell shows that has nothing to be worked out of."""
 
 
