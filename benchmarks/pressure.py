@@ -23,7 +23,7 @@ POINTS = [
     "all freed, cache emptied",
 ]
 COUNTERS = ["allocated", "reserved", "cudaMemGetInfo used", "NVML process"]
-TOWARDS_OOM = ["torch-native", "torch-expandable", "torch-split256"]
+TOWARDS_OOM = ["torch-native", "torch-expandable", "torch-split64"]
 RATIOS = [1.0, 1.2, 1.5]
 
 

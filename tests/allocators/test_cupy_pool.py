@@ -7,8 +7,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from allocmark.allocators import cupy_pool
+
 from allocmark.allocators.cupy_pool import CupyPool
+from allocmark.cuda import runtime
 from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
 
 ROUND = 512
@@ -102,8 +103,8 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> CupyPool:
         memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
     )
     monkeypatch.setitem(sys.modules, "cupy", module)
-    monkeypatch.setattr(cupy_pool.runtime, "set_device", lambda device: None)
-    monkeypatch.setattr(cupy_pool.runtime, "synchronize", lambda: None)
+    monkeypatch.setattr(runtime, "set_device", lambda device: None)
+    monkeypatch.setattr(runtime, "synchronize", lambda: None)
     made = CupyPool("cupy-pool")
     made.open(0)
     return made

@@ -7,8 +7,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from allocmark.allocators import rmm_resources
+
 from allocmark.allocators.rmm_resources import ALLOCATORS, RmmResource
+from allocmark.cuda import runtime
 from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
 
 INITIAL = 1 << 20
@@ -80,8 +81,8 @@ def rmm(monkeypatch: pytest.MonkeyPatch) -> None:
     module.CudaAsyncMemoryResource = CudaMemoryResource  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "rmm", ModuleType("rmm"))
     monkeypatch.setitem(sys.modules, "rmm.mr", module)
-    monkeypatch.setattr(rmm_resources.runtime, "set_device", lambda device: None)
-    monkeypatch.setattr(rmm_resources.runtime, "synchronize", lambda: None)
+    monkeypatch.setattr(runtime, "set_device", lambda device: None)
+    monkeypatch.setattr(runtime, "synchronize", lambda: None)
 
 
 @pytest.mark.usefixtures("rmm")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from allocmark.allocators.base import Allocator, Capability, Stats
 from allocmark.errors import DeviceOutOfMemoryError
 from allocmark.workloads.trace import Op, Trace
@@ -97,6 +99,7 @@ def emulated(memory: str, code: str, environment: dict[str, str] | None = None) 
         [*command, sys.executable, "-c", _PRELUDE + code],
         capture_output=True,
         text=True,
+        check=False,
         timeout=120,
         env={**_base_environment(), **(environment or {})},
     )
@@ -105,8 +108,6 @@ def emulated(memory: str, code: str, environment: dict[str, str] | None = None) 
 
 
 def _base_environment() -> dict[str, str]:
-    import os
-
     here = str(Path(__file__).parent)
     path = os.pathsep.join(filter(None, [here, *sys.path]))
     return {**os.environ, "PYTHONPATH": path}

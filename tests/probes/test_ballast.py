@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from allocmark.cuda import runtime
-from allocmark.errors import DeviceOutOfMemoryError
-from allocmark.probes import ballast
-from allocmark.probes.ballast import _PIECE_BYTES, STEP_BYTES, _Pieces
 from hypothesis import given
 from hypothesis import strategies as st
 from replay_support import emulated, needs_emulator
+
+from allocmark.cuda import runtime
+from allocmark.errors import DeviceOutOfMemoryError
+from allocmark.probes.ballast import _PIECE_BYTES, STEP_BYTES, _Pieces
 
 MIB = 1 << 20
 
@@ -37,8 +37,8 @@ class Driver:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     made = Driver(200 << 30)
-    monkeypatch.setattr(ballast.runtime, "malloc", made.malloc)
-    monkeypatch.setattr(ballast.runtime, "free", made.free)
+    monkeypatch.setattr(runtime, "malloc", made.malloc)
+    monkeypatch.setattr(runtime, "free", made.free)
     yield made
 
 

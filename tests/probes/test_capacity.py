@@ -1,9 +1,21 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from replay_support import (
+    CountingAllocator,
+    alloc,
+    emulated,
+    needs_emulator,
+    needs_torch,
+    trace,
+)
+
 from allocmark.allocators import registry
 from allocmark.documents import Failure
 from allocmark.errors import NotMeasurableError
+from allocmark.probes import capacity
 from allocmark.probes.ballast import STEP_BYTES
 from allocmark.probes.capacity import METRICS, Capacity, steps_within
 from allocmark.probes.capacity_search import (
@@ -16,16 +28,6 @@ from allocmark.probes.capacity_search import (
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.replay import replay
 from allocmark.probes.request import Outcome
-from hypothesis import given
-from hypothesis import strategies as st
-from replay_support import (
-    CountingAllocator,
-    alloc,
-    emulated,
-    needs_emulator,
-    needs_torch,
-    trace,
-)
 
 MIB = 1 << 20
 
@@ -120,12 +122,16 @@ def test_the_time_left_decides_how_many_halvings() -> None:
         steps_within(3, 2)
 
 
-def test_only_full_runs_search_and_only_base_allocators() -> None:
+def test_only_full_runs_search_and_only_base_allocators_on_hardware(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     experiment, known = Capacity(), list(registry().values())
     assert experiment.subjects(known, PROFILES["quick"]) == []
     chosen = experiment.subjects(known, PROFILES["full"])
     assert "torch-native" in chosen and "torch-split64" not in chosen
     assert "cuda-malloc" in chosen
+    monkeypatch.setattr(capacity, "is_emulated", lambda: True)
+    assert "torch-split64" in experiment.subjects(known, PROFILES["full"])
 
 
 def test_a_child_that_died_leaves_a_reason_in_every_cell() -> None:

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from replay_support import CountingAllocator, alloc, emulated, free, needs_torch, trace
+
 from allocmark.allocators import registry
-from allocmark.allocators.base import Capability
+from allocmark.allocators.base import Capability, Stats
+from allocmark.cuda import runtime
 from allocmark.documents import Failure
 from allocmark.errors import NotMeasurableError
 from allocmark.probes import fragmentation_vector
@@ -12,7 +17,6 @@ from allocmark.probes.fragmentation_vector import METRICS, Vector, figures, miss
 from allocmark.probes.replay import Script
 from allocmark.probes.request import Outcome
 from allocmark.workloads.trace import Op
-from replay_support import CountingAllocator, alloc, emulated, free, needs_torch, trace
 
 MIB = 1 << 20
 
@@ -25,16 +29,14 @@ def device(monkeypatch: pytest.MonkeyPatch) -> CountingAllocator:
     def memory_info() -> tuple[int, int]:
         return 1000 - sum(allocator.live.values()), 1000
 
-    monkeypatch.setattr(fragmentation_vector.runtime, "memory_info", memory_info)
+    monkeypatch.setattr(runtime, "memory_info", memory_info)
     return allocator
 
 
 def test_missing_counters_have_reasons_and_the_device_stands_in(
     device: CountingAllocator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from allocmark.allocators.base import Stats
-
-    monkeypatch.setattr(device, "stats", lambda: Stats())
+    monkeypatch.setattr(device, "stats", Stats)
     script = Script.of(trace(alloc(0, 100), alloc(1, 60), free(0), free(1)))
     vector = run_once(script, device)
     cells = {figure.metric: figure for figure in figures([vector], script, device, "w")}
@@ -213,3 +215,62 @@ print(json.dumps(runs))
     )
     assert told[0] == told[1] == told[2]
     assert told[0]["peak_reserved_bytes"] == told[0]["device_bytes"]
+
+
+_FAULTY = """
+import os, time
+from allocmark.allocators.cuda_malloc import CudaMalloc
+
+class Faulty(CudaMalloc):
+    def alloc(self, size_bytes, stream=0):
+        self.count = getattr(self, "count", 0) + 1
+        if self.count > 2000:
+            {fault}
+        return super().alloc(size_bytes, stream)
+
+ALLOCATORS = (Faulty("faulty"),)
+"""
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("os.abort()", "ended by SIGABRT"),
+        ("time.sleep(600)", "stopped after its time limit of 3 s"),
+        ("raise ValueError('not today')", "ValueError: not today"),
+    ],
+    ids=["crash", "hang", "error"],
+)
+def test_a_fault_empties_only_what_comes_after_it(fault: str, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "faulty.py"
+    file.write_text(_FAULTY.format(fault=fault))
+    told = emulated(
+        "8GiB",
+        f"""
+from dataclasses import replace
+from pathlib import Path
+from allocmark.probes.experiment import PROFILES
+from allocmark.probes.fragmentation import Fragmentation
+from allocmark.probes.launcher import launch_all
+file = Path({str(file)!r})
+experiment = Fragmentation()
+experiment.subjects(list(registry(file).values()), PROFILES["quick"])
+(faulty,) = experiment.requests("faulty", PROFILES["quick"])
+(plain,) = experiment.requests("cuda-malloc", PROFILES["quick"])
+some = {{"workloads": ["uniform", "pinned"], "repeats": 1}}
+requests = [
+    replace(faulty, limit_s=3, parameters=some, allocator_file=file),
+    replace(plain, parameters=some),
+]
+cells = [experiment.combine([outcome]) for outcome in launch_all(requests)]
+print(json.dumps([
+    [[f.axes["workload"], f.metric, f.value, f.reason] for f in one] for one in cells
+]))
+""",
+    )
+    faulty, plain = ({(w, m): (value, why) for w, m, value, why in one} for one in told)
+    assert set(faulty) == set(plain)
+    assert faulty["uniform", "driver_allocs"] == plain["uniform", "driver_allocs"]
+    assert reason in faulty["pinned", "driver_allocs"][1]
+    assert plain["pinned", "driver_allocs"][0] is not None

@@ -5,17 +5,20 @@ import json
 from typing import Any
 
 import pytest
+from replay_support import CountingAllocator, alloc, emulated, free, needs_torch, trace
+
 from allocmark.allocators import registry
+from allocmark.allocators.base import Stats
+from allocmark.cuda import runtime
 from allocmark.documents import Failure
 from allocmark.probes import pressure_counters, pressure_oom, pressure_readings
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.pressure import Pressure
-from allocmark.probes.pressure_oom import LEAD_EVENTS, RATIOS
+from allocmark.probes.pressure_oom import LEAD_EVENTS, RATIOS, _found, _Look
 from allocmark.probes.pressure_readings import BlockMap, Shown, parse_summary, summary_agrees
 from allocmark.probes.recorder import Recorder
-from allocmark.probes.replay import Script
+from allocmark.probes.replay import Replay, Script
 from allocmark.probes.request import Outcome
-from replay_support import CountingAllocator, alloc, emulated, free, needs_torch, trace
 
 MIB = 1 << 20
 
@@ -71,7 +74,7 @@ def _run_towards_oom(
     events: list[tuple[Any, ...]], ratio: float, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
     allocator = CountingAllocator()
-    monkeypatch.setattr(pressure_oom.runtime, "memory_info", lambda: (7, 10))
+    monkeypatch.setattr(runtime, "memory_info", lambda: (7, 10))
     out = io.StringIO()
     axes = pressure_oom.axes_of("w", ratio)
     script = Script.of(trace(*events))
@@ -104,22 +107,18 @@ def test_a_run_that_fails_says_where_and_what_was_free(monkeypatch: pytest.Monke
 
 
 def test_only_what_was_seen_early_enough_counts_as_before() -> None:
-    from allocmark.allocators.base import Stats
-    from allocmark.probes.pressure_oom import _found, _Look
-    from allocmark.probes.replay import Replay
-
     def look(event: int, share: float, retries: int) -> _Look:
         allocated = round(1000 * (1 - share))
         return _Look(event, Stats(allocated, 1000, retries=retries, inactive_split_bytes=event))
 
     looks = [look(0, 0.1, 0), look(100, 0.4, 1), look(101, 0.9, 5), look(200, 0.2, 6)]
-    failed = _found(Replay(200, 0, 0.0, 100 + LEAD_EVENTS, 1, "full"), looks, 0)
+    failed = _found(Replay(200, 0, 0.0, 100 + LEAD_EVENTS, 1, "full"), looks, 400, 0)
     assert (failed["cache_share_max"], failed["cache_share_max_before"]) == (0.9, 0.4)
     assert (failed["retries"], failed["retries_before"]) == (6, 1)
     assert failed["cache_share_last_before"] == 0.4
     assert failed["inactive_split_bytes_max_before"] == 100
-    completed = _found(Replay(201, 0, 0.0), looks, 0)
-    assert (completed["cache_share_max_before"], completed["retries_before"]) == (0.9, 6)
+    completed = _found(Replay(201, 0, 0.0), looks, 101 + LEAD_EVENTS, 0)
+    assert (completed["cache_share_max_before"], completed["retries_before"]) == (0.9, 5)
 
 
 def test_capacities_run_coarse_to_fine_and_none_is_lost() -> None:
@@ -130,7 +129,7 @@ def test_capacities_run_coarse_to_fine_and_none_is_lost() -> None:
 def test_who_is_asked_for_what() -> None:
     experiment, known = Pressure(), list(registry().values())
     quick, full = PROFILES["quick"], PROFILES["full"]
-    assert "torch-split256" not in experiment.subjects(known, quick)
+    assert "torch-split64" not in experiment.subjects(known, quick)
     assert "cuda-malloc" not in experiment.subjects(known, full)
     parts = {
         (subject, request.parameters["part"])
@@ -140,9 +139,9 @@ def test_who_is_asked_for_what() -> None:
     assert {subject for subject, part in parts if part == "towards-oom"} == {
         "torch-native",
         "torch-expandable",
-        "torch-split256",
+        "torch-split64",
     }
-    assert ("torch-async", "counters") in parts and ("torch-split256", "counters") not in parts
+    assert ("torch-async", "counters") in parts and ("torch-split64", "counters") not in parts
     _, oom = experiment.requests("torch-native", quick)
     assert oom.parameters["ratios"] == [1.0, 1.2, 1.5]
 
@@ -214,7 +213,7 @@ import io
 from allocmark.probes.ballast import Ballast
 from allocmark.probes.pressure_oom import _one, axes_of
 from allocmark.probes.recorder import Recorder
-from allocmark.probes.replay import Script
+from allocmark.probes.replay import Replay, Script
 a = registry()["torch-native"]
 a.open(0)
 # 3 MiB blocks come six to a 20 MiB segment: 60 of them need 200 MiB, and their peak is 180.

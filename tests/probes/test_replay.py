@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from allocmark.allocators.base import Capability
-from allocmark.probes.replay import Script, replay, spaced
-from allocmark.workloads.trace import Op, Trace
 from hypothesis import given
 from hypothesis import strategies as st
 from replay_support import CountingAllocator, alloc, emulated, free, needs_torch, trace
+
+from allocmark.allocators.base import Capability
+from allocmark.probes.replay import Script, replay, spaced
+from allocmark.workloads.trace import Op, Trace
 
 
 def test_runs_every_event_in_order_and_frees_what_is_left() -> None:
@@ -80,6 +81,8 @@ def test_names_the_fullest_events() -> None:
     script = Script.of(trace(alloc(0, 5), alloc(1, 9), free(0), alloc(2, 5), free(1)))
     assert script.peak_event == 1
     assert script.fullest_events(3) == [1, 3, 2]
+    assert script.last_allocation == 3
+    assert Script.of(trace()).last_allocation == -1
 
 
 def test_trim_does_nothing_where_nothing_is_cached() -> None:

@@ -36,7 +36,8 @@ def import_torch() -> ModuleType:
         raise NotMeasurableError(
             f"torch {torch.__version__} is a CPU-only build: install one with CUDA"
         )
-    return torch
+    module: ModuleType = torch
+    return module
 
 
 class TorchCaching(Allocator):

@@ -5,7 +5,8 @@
 bisection between the live peak and what is held without a limit finds the smallest one, at most
 8 halvings, confirmed by a run one step above and one below. The allocator starts clean before
 each run; its own way out of a full device (give the cache back, try again) is part of the answer.
-Document ``capacity``, subject = allocator, axes ``{workload}``:
+Document ``capacity``, subject = allocator (base ones, on the emulated driver all), axes
+``{workload}``:
 
 | metric | unit | kind | meaning |
 | --- | --- | --- | --- |
@@ -44,6 +45,7 @@ from allocmark.probes.recorder import Recorder
 from allocmark.probes.replay import Replay, Script, replay
 from allocmark.probes.replaying import allocator_of, fill, in_words, is_base, open_streams
 from allocmark.probes.request import Outcome, Request
+from allocmark.stack import is_emulated
 from allocmark.workloads import catalog
 
 METRICS: Mapping[str, str] = {
@@ -82,7 +84,13 @@ class Capacity(Experiment):
         if not profile.capacity_search:
             return []
         self._known = {allocator.name: allocator for allocator in allocators}
-        return [a.name for a in allocators if is_base(a) and Capability.RESTART in a.capabilities]
+        # Runs are cheap on the emulated driver, where the settings are searched as well.
+        everyone = is_emulated()
+        return [
+            a.name
+            for a in allocators
+            if (everyone or is_base(a)) and Capability.RESTART in a.capabilities
+        ]
 
     def requests(self, subject: str, profile: Profile) -> list[Request]:
         allocator = self._known.get(subject) or registry()[subject]

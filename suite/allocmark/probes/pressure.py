@@ -19,9 +19,9 @@ are `pressure_oom.METRICS`: ``completed`` (1 or 0), ``capacity_bytes``; ``failed
 ``failed_request_bytes`` and what was free when it failed (``failed_cached_bytes`` = reserved -
 allocated, ``failed_largest_free_bytes`` of it in one block, ``failed_device_free_bytes`` outside
 it); ``retries``; ``cache_share_max`` (1 - allocated / reserved). ``*_before`` is what was seen at
-least 100 events before the failure, or anywhere in a run that completed. Series ``towards-oom``:
-``event``, ``allocated_bytes``, ``reserved_bytes``, ``inactive_split_bytes``, ``retries`` at about
-200 events. Signs are data here; whether one predicts is for the report to score.
+least 100 events before the failure, or before the last allocation of a run that completed. Series
+``towards-oom``: ``event``, ``allocated_bytes``, ``reserved_bytes``, ``inactive_split_bytes``,
+``retries`` at about 200 events. Signs are data here; whether one predicts is for the report.
 """  # noqa: E501 - a table's row is one line
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from allocmark.probes.request import Outcome, Request
 from allocmark.workloads import catalog
 
 _OOM_QUICK = ("torch-native",)
-_OOM_FULL = ("torch-native", "torch-expandable", "torch-split256")
+_OOM_FULL = ("torch-native", "torch-expandable", "torch-split64")
 """The settings that torch's own message at an OOM has pointed to over the years."""
 _OOM_S, _OOM_LIMIT_S = 18.0, 45.0
 _COUNTERS_LIMIT_S = 30.0

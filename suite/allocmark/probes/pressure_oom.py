@@ -2,7 +2,7 @@
 
 Whether a sign predicts a failed allocation can be scored only where it was seen early enough to
 act on: what the ``*_before`` figures hold was read at least `LEAD_EVENTS` events before the
-failure, in completed runs anywhere.
+failure, in a completed run before the last allocation (after it nothing is left to fail).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _one(
         at_failure["failed_device_free_bytes"] = runtime.memory_info()[0]
 
     result = replay(script, allocator, look, spaced(len(script), _POINTS), failed)
-    found = _found(result, looks, first.retries) | at_failure
+    found = _found(result, looks, script.last_allocation, first.retries) | at_failure
     found["capacity_bytes"] = free + (first.reserved_bytes or 0)
     for metric, unit in METRICS.items():
         value = found.get(metric)
@@ -141,11 +141,11 @@ def _one(
 
 
 def _found(
-    result: Replay, looks: Sequence[_Look], first_retries: int | None
+    result: Replay, looks: Sequence[_Look], last_allocation: int, first_retries: int | None
 ) -> dict[str, float | None]:
     """Return what the readings say, with None for what they do not."""
-    last_before = (result.failed_event or 0) - LEAD_EVENTS
-    before = looks if result.completed else [k for k in looks if k.event <= last_before]
+    horizon = last_allocation if result.failed_event is None else result.failed_event
+    before = [look for look in looks if look.event <= horizon - LEAD_EVENTS]
 
     def retries(seen: Sequence[_Look]) -> float | None:
         if first_retries is None:

@@ -70,6 +70,11 @@ class Script:
         return order
 
     @cached_property
+    def last_allocation(self) -> int:
+        """The last event that allocates: after it nothing can fail; -1 where none does."""
+        return int(np.flatnonzero(self.trace.op == Op.ALLOC).max(initial=-1))
+
+    @cached_property
     def allocations(self) -> int:
         """How many blocks are allocated."""
         return int((self.trace.op == Op.ALLOC).sum())
