@@ -1,0 +1,19 @@
+"""Sets up what is missing and starts: ``python3 suite/start.py run``, ``test`` or ``lint``.
+
+Works in a fresh clone with nothing but Python, git and a C compiler. Everything that it makes lies
+in ``build/``. It parses under any Python 3, so that an old one gets a sentence and not a traceback.
+"""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - this is where an older one is turned away
+    sys.exit(
+        "allocmark needs Python 3.11 or later and was started with "
+        "%d.%d: start it with a later one, as in `python3.12 suite/start.py run`"
+        % sys.version_info[:2]
+    )
+
+from starter.commands import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

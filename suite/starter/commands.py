@@ -1,0 +1,179 @@
+"""The commands of ``start.py``: set up, then hand over to the environment's interpreter."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from starter.environment import Environment, environment, read_note
+from starter.errors import StartError
+from starter.installing import complete, missing
+from starter.interpreter import Framework, frameworks, site_folders
+from starter.places import ROOT, SUITE, VENV
+
+EXIT_START = 2
+_USAGE = """usage: python3 suite/start.py COMMAND [ARGUMENTS]
+
+  run   set up what is missing, measure, and write the report
+        (arguments: those of `allocmark run`, such as --quick; see run --help)
+  test  set up what is missing, and run the tests (arguments: those of pytest)
+  lint  set up what is missing, and run ruff and mypy
+"""
+_GROUPS = {
+    "run": ("core", "report"),
+    "test": ("core", "report", "test"),
+    "lint": ("core", "report", "test", "dev"),
+}
+GIB = 1 << 30
+# Gigabytes to download and on disk, seen on Linux x86-64 with Python 3.11; README.md has them too.
+_SIZES = {"core": (0.15, 0.5), "torch": (2.9, 5.2)}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Carry out one command; returns the exit status."""
+    if not arguments or arguments[0] not in _GROUPS:
+        wanted_help = bool(arguments) and arguments[0] in ("-h", "--help")
+        print(_USAGE, end="", file=sys.stdout if wanted_help else sys.stderr)
+        return 0 if wanted_help else EXIT_START
+    command, rest = arguments[0], list(arguments[1:])
+    try:
+        _from_outside(arguments)
+        _check_machine(command)
+        ready = set_up(command)
+        return _COMMANDS[command](ready, rest)
+    except StartError as error:
+        print(f"start.py: {error}", file=sys.stderr)
+        return EXIT_START
+    except KeyboardInterrupt:
+        print("start.py: stopped; starting it again goes on from here", file=sys.stderr)
+        return 130
+
+
+def set_up(command: str) -> Environment:
+    """Return the environment with everything the command needs; raises `StartError`."""
+    found = frameworks()
+    below = site_folders() if found else []
+    env = environment(below, [framework.name for framework in found])
+    groups = list(_GROUPS[command])
+    has_torch = any(framework.name == "torch" for framework in found)
+    if not found or (command == "test" and not has_torch):
+        groups += ["torch"] if command != "lint" else []
+    if env.is_ready(groups):
+        return env
+    _tell_frameworks(found)
+    env.prepare()
+    lacking = missing(env, groups)
+    if lacking:
+        _check_room("torch" in lacking)
+        complete(env, groups, lacking)
+    env.remember(groups)
+    return env
+
+
+def _from_outside(arguments: Sequence[str]) -> None:
+    """Start again with the interpreter that made the environment, when started from inside it."""
+    if Path(sys.prefix).resolve() != VENV.resolve():
+        return
+    maker = read_note(VENV).started_with
+    if not os.access(maker, os.X_OK) or Path(maker).is_relative_to(VENV):
+        raise StartError(f"started from inside {VENV}: start it with the Python outside of it")
+    os.execv(maker, [maker, str(SUITE / "start.py"), *arguments])
+
+
+def _check_machine(command: str) -> None:
+    if not sys.platform.startswith("linux"):
+        raise StartError("allocmark measures on Linux only: use a Linux machine or container")
+    if shutil.which("git") is None:
+        raise StartError("git was not found: install it (asv keeps results by commit)")
+    if not (ROOT / ".git").exists():
+        raise StartError(f"{ROOT} is no git clone: clone the project instead of unpacking it")
+    if command != "lint" and not _has_compiler():
+        raise StartError(
+            "no C compiler was found (the timing loops and the emulated driver are built here): "
+            "install gcc or clang (on Debian and Ubuntu: apt install gcc g++)"
+        )
+
+
+def _has_compiler() -> bool:
+    named = os.environ.get("CC", "").split()[:1]
+    return any(map(shutil.which, [*named, "cc", "gcc", "clang"])) or bool(find_spec("ziglang"))
+
+
+def _check_room(with_torch: bool) -> None:
+    download, disk = (
+        sum(_SIZES[name][at] for name in (["core", "torch"] if with_torch else ["core"]))
+        for at in (0, 1)
+    )
+    print(f"to add: at most {download:.1f} GB to download, {disk:.1f} GB on disk", flush=True)
+    free = shutil.disk_usage(VENV).free
+    if free < disk * GIB:
+        raise StartError(
+            f"{VENV.parent} has {free / GIB:.1f} GiB free and needs {disk:.1f}: make room there"
+        )
+
+
+def _tell_frameworks(found: Sequence[Framework]) -> None:
+    if not found:
+        print(f"{sys.executable} has no framework: the locked torch is installed", flush=True)
+        return
+    print(f"measured: {', '.join(map(str, found))} of {sys.executable}", flush=True)
+    for framework in found:
+        if framework.cpu_only:
+            print(
+                f"{framework.name} there was built without CUDA: what needs it is left out; start "
+                "with a Python that has another build, or none, to measure it",
+                flush=True,
+            )
+
+
+def _run(env: Environment, arguments: list[str]) -> int:
+    if not Path.cwd().is_relative_to(ROOT):
+        os.chdir(ROOT)
+    run = [str(env.python), "-m", "allocmark", "run", *arguments]
+    if not _needs_emulation(env) or "--help" in arguments:
+        return _become(run)
+    print("no NVIDIA driver here: the quick profile on the emulated driver", flush=True)
+    if not any(argument.startswith(("--quick", "--profile")) for argument in arguments):
+        run.append("--quick")
+    return _become([str(env.python), "-m", "allocmark", "emulate", "--", *run])
+
+
+def _test(env: Environment, arguments: list[str]) -> int:
+    os.chdir(ROOT)
+    return _become([str(env.python), "-m", "pytest", *arguments])
+
+
+def _lint(env: Environment, arguments: list[str]) -> int:
+    os.chdir(ROOT)
+    if arguments:
+        raise StartError("lint takes no arguments: run ruff or mypy of build/venv/bin yourself")
+    checks = (["ruff", "check"], ["ruff", "format", "--check"], ["mypy"])
+    statuses = []
+    for check in checks:
+        print("$ " + " ".join(check), flush=True)
+        statuses.append(subprocess.run([str(env.python), "-m", *check], check=False).returncode)
+    return max(statuses)
+
+
+def _needs_emulation(env: Environment) -> bool:
+    """Ask the project whether a driver, real or emulated, is there already."""
+    code = (
+        "from allocmark.emulator.detect import is_emulated;"
+        "from allocmark.emulator.launcher import real_driver;"
+        "raise SystemExit(0 if real_driver() or is_emulated() else 3)"
+    )
+    answer_none = 3
+    return subprocess.run([str(env.python), "-c", code], check=False).returncode == answer_none
+
+
+def _become(command: list[str]) -> int:
+    sys.stdout.flush()
+    os.execv(command[0], command)
+
+
+_COMMANDS = {"run": _run, "test": _test, "lint": _lint}

@@ -1,0 +1,53 @@
+"""The hashed requirements files: every distribution's lines by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+_PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)(?:\s*;\s*(?P<when>[^\\]+))?")
+
+
+def normalized(name: str) -> str:
+    """Return a distribution's name as packaging tools compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def entries(paths: Iterable[Path]) -> dict[str, list[str]]:
+    """Return the entries of locks, each a pin with its hashes, by normalized name.
+
+    A name has several entries where its version depends on Python's. The locks agree with each
+    other, so an entry that another file has too is not repeated.
+    """
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        for entry in _entries(path.read_text()):
+            match = _PIN.match(entry)
+            if match is None:
+                raise ValueError(
+                    f"{path.name} has an entry that is no pin: {entry.splitlines()[0]}"
+                )
+            same_name = found.setdefault(normalized(match["name"]), [])
+            if entry not in same_name:
+                same_name.append(entry)
+    return found
+
+
+def pins(entry_list: Iterable[str]) -> list[tuple[str, str]]:
+    """Return version and marker (empty where there is none) of each entry of one name."""
+    matches = (_PIN.match(entry) for entry in entry_list)
+    return [(match["version"], (match["when"] or "").strip()) for match in matches if match]
+
+
+def _entries(text: str) -> list[str]:
+    lines = [
+        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
+    ]
+    whole: list[str] = []
+    for line in lines:
+        if line[0].isspace():
+            whole[-1] += "\n" + line
+        else:
+            whole.append(line)
+    return whole

@@ -1,0 +1,11 @@
+"""Where things lie in a clone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = ROOT / "suite"
+PYPROJECT = ROOT / "pyproject.toml"
+LOCKS = ROOT / "requirements"
+VENV = ROOT / "build" / "venv"
