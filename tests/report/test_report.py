@@ -200,6 +200,15 @@ def test_the_newest_full_run_is_shown_and_others_are_named(tmp_path: Path) -> No
     assert "- not shown: quick run of 2026-11-01 on torch2.11-cu130\n" in text
 
 
+def test_a_run_that_did_not_come_to_it_hides_no_older_one(tmp_path: Path) -> None:
+    quick = samples.fragmentation("torch-native", 0.1, 111)
+    stopped = [Failure("run", "the run was stopped before")]
+    blank = samples.document("fragmentation", "torch-native", profile="full", failures=stopped)
+    samples.put(tmp_path, quick)
+    samples.put(tmp_path, blank)
+    assert "111 MiB" in render_markdown(tmp_path)
+
+
 def test_frameworks_of_one_gpu_and_driver_share_tables(tmp_path: Path) -> None:
     samples.put(tmp_path, samples.fragmentation("torch-native", 0.1, 120))
     samples.put(tmp_path, samples.fragmentation("tf-growth", 0.2, 130), stack="tf2.21")

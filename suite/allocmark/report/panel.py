@@ -12,6 +12,7 @@ import pandas as pd
 from allocmark.report.grid import NOT_MEASURED
 from allocmark.store import FIXED_COLUMNS, Source, Store
 
+FULL = "full"
 JOINED_BY = ("gpu", "driver")
 """Fields of a stack that hardware figures of different frameworks must share to stand together."""
 
@@ -21,7 +22,7 @@ class Panel:
     """The documents of `store` that are shown, by index, and the sentences on those that are not.
 
     At most one document for each probe and subject: the newest of a full run, else the newest of
-    a quick one.
+    a quick one; one that says only why nothing was measured comes last.
     """
 
     store: Store
@@ -78,11 +79,12 @@ def _group(source: Source) -> tuple[Any, ...]:
 
 def _panel(store: Store, key: tuple[Any, ...], indexes: Sequence[int]) -> Panel:
     best: dict[tuple[str, str], int] = {}
+    measured = set(store.figures.loc[store.figures["value"].notna(), "document"])
     for index in indexes:
         document = store.sources[index].document
         cell = (document.probe, document.subject)
-        if cell not in best or _weight(store, index) > _weight(store, best[cell]):
-            best[cell] = index
+        rivals = [index, best.get(cell, index)]
+        best[cell] = max(rivals, key=lambda rival: (rival in measured, *_weight(store, rival)))
     shown = tuple(sorted(best.values()))
     runs = {_run(store.sources[index]) for index in indexes if index not in shown}
     kept = {_run(store.sources[index]) for index in shown}
@@ -96,7 +98,7 @@ def _panel(store: Store, key: tuple[Any, ...], indexes: Sequence[int]) -> Panel:
 
 def _weight(store: Store, index: int) -> tuple[bool, str, str]:
     document = store.sources[index].document
-    return (document.profile == "full", document.started, store.sources[index].path)
+    return (document.profile == FULL, document.started, store.sources[index].path)
 
 
 def _run(source: Source) -> tuple[str, str, str, str]:
