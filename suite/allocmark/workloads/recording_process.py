@@ -75,10 +75,12 @@ def record(name: str, setting: str, steps: int | None, device: int, out: Path) -
     if keeps_history:
         before = [s for s in torch.cuda.memory_snapshot() if s["device"] == device]
         torch.cuda.memory._record_memory_history(context=None, max_entries=_MOST_ENTRIES)
-    # A collection at a moment of its own choosing would free tensors there.
+    # A collection at a moment of its own choosing would free tensors there; one at the end frees
+    # the model and its optimizer, which point at each other.
     gc.disable()
     begin = time.monotonic()
     chosen.run(steps, device)
+    gc.collect()
     seconds = time.monotonic() - begin
     origin = _origin(torch, name, setting, steps, device)
     origin["seconds"] = round(seconds, 3)
@@ -120,13 +122,21 @@ def _origin(
         "recorded": datetime.now(UTC).date().isoformat(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda or "",
-        "cudnn": torch.backends.cudnn.version() or 0,
+        "cudnn": _cudnn_version(torch),
         "python": sys.version.split()[0],
         "gpu": torch.cuda.get_device_name(device),
         "memory_bytes": torch.cuda.get_device_properties(device).total_memory,
         "driver": _driver_version(),
         **{ours: stats[_COUNTERS[ours]] for ours in kept if _COUNTERS[ours] in stats},
     }
+
+
+def _cudnn_version(torch: Any) -> int:
+    """Return cuDNN's version as torch counts it, 0 where there is none that torch can use."""
+    try:
+        return int(torch.backends.cudnn.version() or 0)
+    except RuntimeError:  # Its version does not fit, or it does not start.
+        return 0
 
 
 def _driver_version() -> str:

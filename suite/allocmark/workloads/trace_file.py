@@ -19,7 +19,7 @@ from allocmark.workloads.trace import Op, Trace
 SUFFIX = ".trace.gz"
 FORMAT = "allocmark-trace"
 VERSION = 1
-_OPS = len(Op)
+_BYTES_OF_OP_AND_STREAM = 2
 
 
 def dumps(trace: Trace) -> bytes:
@@ -69,18 +69,25 @@ def read(path: Path) -> Trace:
 
 
 def _rebuild(stored: Columns, what: str) -> Trace:
+    if min(int(column.min(initial=0)) for column in stored.columns.values()) < 0:
+        raise ValueError("a number is below zero")
     op, stream = stored.columns["op"], stored.columns["stream"]
-    if int(op.max(initial=0)) >= _OPS:
-        raise ValueError(f"it names an event {int(op.max())}")
+    if int(op.max(initial=0)) >= len(Op) or op.itemsize + stream.itemsize > _BYTES_OF_OP_AND_STREAM:
+        raise ValueError("it names an event or a stream that cannot be")
     allocs = op == Op.ALLOC
     with_block = (op != Op.TRIM) & ~allocs
+    age, size_index = stored.columns["age"], stored.columns["size_index"]
+    if (len(age), len(size_index)) != (with_block.sum(), allocs.sum()):
+        raise ValueError("its columns do not belong together")
     block = np.full(len(op), -1, dtype=np.int64)
     block[allocs] = np.arange(int(allocs.sum()))
-    block[with_block] = np.cumsum(allocs)[with_block] - stored.columns["age"].astype(np.int64)
+    block[with_block] = np.cumsum(allocs)[with_block] - age.astype(np.int64)
     if int(block[op != Op.TRIM].min(initial=0)) < 0:
         raise ValueError("an event names a block from before the first")
     size = np.zeros(len(op), dtype=np.int64)
-    size[allocs] = stored.columns["sizes"].astype(np.int64)[stored.columns["size_index"]]
+    size[allocs] = stored.columns["sizes"].astype(np.int64)[size_index]
+    if int(size.min(initial=0)) < 0:
+        raise ValueError("a size is beyond all memory")
     origin = dict(stored.header["origin"])
     trace = Trace(what, op.astype(np.uint8), block, size, stream.astype(np.uint8), origin)
     trace.validate()

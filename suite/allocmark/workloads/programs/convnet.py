@@ -9,10 +9,7 @@ its benchmark mode is off, since that picks algorithms by the time they take.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from typing import Any
 
 STEPS = 12
 _SEED = 20_252
@@ -32,41 +29,52 @@ def run(steps: int, device: int) -> None:
     torch.backends.cudnn.benchmark = False
     sides = random.Random(_SEED).choices(_SIDES, k=steps)
     cuda = torch.device("cuda", device)
-    model = _model().to(cuda)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
+    parts = _parts().to(cuda)
+    optimizer = torch.optim.SGD(parts.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     for step, side in enumerate(sides, start=1):
         images = torch.randn(_BATCH, 3, side, side, device=cuda)
         labels = torch.randint(0, _CLASSES, (_BATCH,), device=cuda)
         with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
-            loss: Any = cross_entropy(model(images), labels)
+            loss = cross_entropy(_forward(parts, images), labels)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         del images, labels, loss
         if step % _EVALUATE_EVERY == 0:
-            _evaluate(model, cuda)
+            _evaluate(parts, cuda)
     torch.cuda.synchronize(cuda)
 
 
-def _evaluate(model: nn.Module, cuda: Any) -> None:
+def _evaluate(parts: Any, cuda: Any) -> None:
     import torch
 
-    model.eval()
+    parts.eval()
     with torch.no_grad(), torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
         images = torch.randn(_BATCH, 3, _EVALUATION_SIDE, _EVALUATION_SIDE, device=cuda)
-        model(images).argmax(1)
-    model.train()
+        _forward(parts, images).argmax(1)
+    parts.train()
 
 
-def _model() -> nn.Module:
+def _forward(parts: Any, images: Any) -> Any:
+    from torch.nn.functional import relu
+
+    hidden = parts["stem"](images)
+    for block in parts["blocks"]:
+        hidden = relu(block["body"](hidden) + block["shortcut"](hidden), inplace=True)
+    return parts["head"](hidden)
+
+
+def _parts() -> Any:
+    """Return the parts of the net, a ``ModuleDict``."""
     from torch import nn
 
-    blocks: list[nn.Module] = [
+    stem = [
         nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False),
         nn.BatchNorm2d(64),
         nn.ReLU(inplace=True),
         nn.MaxPool2d(3, stride=2, padding=1),
     ]
+    blocks = []
     channels = 64
     for stage, (inner, count) in enumerate(_STAGES):
         for block in range(count):
@@ -74,35 +82,32 @@ def _model() -> nn.Module:
             blocks.append(_bottleneck(channels, inner, stride))
             channels = 4 * inner
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, _CLASSES)]
-    return nn.Sequential(*blocks, *head)
+    return nn.ModuleDict(
+        {
+            "stem": nn.Sequential(*stem),
+            "blocks": nn.ModuleList(blocks),
+            "head": nn.Sequential(*head),
+        }
+    )
 
 
-def _bottleneck(channels: int, inner: int, stride: int) -> nn.Module:
+def _bottleneck(channels: int, inner: int, stride: int) -> Any:
     from torch import nn
-    from torch.nn.functional import relu
 
     out = 4 * inner
-
-    class Bottleneck(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.body = nn.Sequential(
-                nn.Conv2d(channels, inner, 1, bias=False),
-                nn.BatchNorm2d(inner),
-                nn.ReLU(inplace=True),
-                nn.Conv2d(inner, inner, 3, stride=stride, padding=1, bias=False),
-                nn.BatchNorm2d(inner),
-                nn.ReLU(inplace=True),
-                nn.Conv2d(inner, out, 1, bias=False),
-                nn.BatchNorm2d(out),
-            )
-            self.shortcut: nn.Module = nn.Identity()
-            if channels != out or stride != 1:
-                self.shortcut = nn.Sequential(
-                    nn.Conv2d(channels, out, 1, stride=stride, bias=False), nn.BatchNorm2d(out)
-                )
-
-        def forward(self, x: Tensor) -> Tensor:
-            return relu(self.body(x) + self.shortcut(x), inplace=True)
-
-    return Bottleneck()
+    body = nn.Sequential(
+        nn.Conv2d(channels, inner, 1, bias=False),
+        nn.BatchNorm2d(inner),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(inner, inner, 3, stride=stride, padding=1, bias=False),
+        nn.BatchNorm2d(inner),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(inner, out, 1, bias=False),
+        nn.BatchNorm2d(out),
+    )
+    shortcut = nn.Identity()
+    if channels != out or stride != 1:
+        shortcut = nn.Sequential(
+            nn.Conv2d(channels, out, 1, stride=stride, bias=False), nn.BatchNorm2d(out)
+        )
+    return nn.ModuleDict({"body": body, "shortcut": shortcut})
