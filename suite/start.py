@@ -6,11 +6,10 @@ in ``build/``. It parses under any Python 3, so that an old one gets a sentence 
 
 import sys
 
-if sys.version_info < (3, 11):  # noqa: UP036 - this is where an older one is turned away
+if sys.version_info < (3, 11):  # noqa: UP036 - an older one is turned away here
     sys.exit(
-        "allocmark needs Python 3.11 or later and was started with "
-        "%d.%d: start it with a later one, as in `python3.12 suite/start.py run`"
-        % sys.version_info[:2]
+        f"allocmark needs Python 3.11 or later and this is {sys.version.split()[0]}: "
+        "start it with a later one, as in `python3.12 suite/start.py run`"
     )
 
 from starter.commands import main
