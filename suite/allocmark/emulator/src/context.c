@@ -59,7 +59,8 @@ void emu_context_destroy(int dev) {
     pthread_mutex_unlock(&creation);
 }
 
-/* Charge what the first use of a part loads; the context owns it from then on. */
+/* The first kernel of a framework loads its library's module, hundreds of kernels at once.
+ * Charge what the first use of a part loads; the context owns it from then on. */
 static int load(int dev, int *loaded, int64_t bytes) {
     int error = emu_context(dev);
     if (error || *loaded) return error;

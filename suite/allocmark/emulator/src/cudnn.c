@@ -21,7 +21,14 @@ int dnn_stub(const char *name, int *said) {
     return NOT_SUPPORTED;
 }
 
-API size_t cudnnGetVersion(void) { return 91900; }
+enum { MAJOR = 9, MINOR = 19, PATCH = 0 };
+API size_t cudnnGetVersion(void) { return MAJOR * 10000 + MINOR * 100 + PATCH; }
+API int cudnnGetProperty(int part, int *value) {
+    const int parts[] = {MAJOR, MINOR, PATCH};
+    if (part < 0 || part > 2) return BAD_PARAM;
+    *value = parts[part];
+    return SUCCESS;
+}
 API size_t cudnnGetCudartVersion(void) { return 13000; }
 API const char *cudnnGetErrorString(int status) {
     return status ? "the emulated cuDNN does not support this" : "CUDNN_STATUS_SUCCESS";

@@ -209,6 +209,13 @@ API int nvmlDeviceGetUtilizationRates(void *handle, unsigned rates[2]) {
     rates[0] = rates[1] = 0;
     return SUCCESS;
 }
+static int pcie(void *handle, unsigned *out, unsigned value) {
+    GATE_CARD(handle);
+    *out = value;
+    return SUCCESS;
+}
+API int nvmlDeviceGetCurrPcieLinkGeneration(void *handle, unsigned *out) { return pcie(handle, out, 5); }
+API int nvmlDeviceGetCurrPcieLinkWidth(void *handle, unsigned *out) { return pcie(handle, out, 16); }
 API int nvmlDeviceGetNumGpuCores(void *handle, unsigned *cores) {
     GATE_CARD(handle);
     *cores = (unsigned)emu_config.multiprocessors * 128;
