@@ -38,10 +38,10 @@ class Draws:
 
 
 class Builder:
-    """A trace while it is being made; keeps the blocks alive in the order of allocation."""
+    """A trace on one stream while it is being made; keeps the blocks alive in the order of allocation."""
 
     def __init__(self) -> None:
-        self._events: list[tuple[int, int, int, int]] = []
+        self._events: list[tuple[int, int, int]] = []
         self._live: dict[int, int] = {}
         self._blocks = 0
         self.live_bytes = 0
@@ -51,21 +51,21 @@ class Builder:
         """The blocks alive, oldest first."""
         return list(self._live)
 
-    def alloc(self, size_bytes: int, stream: int = 0) -> int:
+    def alloc(self, size_bytes: int) -> int:
         """Allocate a block of at least one byte and return its id."""
         size_bytes = max(1, size_bytes)
         block = self._blocks
         self._blocks += 1
         self._live[block] = size_bytes
         self.live_bytes += size_bytes
-        self._events.append((Op.ALLOC, block, size_bytes, stream))
+        self._events.append((Op.ALLOC, block, size_bytes))
         return block
 
-    def free(self, *blocks: int, stream: int = 0) -> None:
+    def free(self, *blocks: int) -> None:
         """Free blocks in the order given."""
         for block in blocks:
             self.live_bytes -= self._live.pop(block)
-            self._events.append((Op.FREE, block, 0, stream))
+            self._events.append((Op.FREE, block, 0))
 
     def pass_through(self, size_bytes: int) -> None:
         """Allocate a temporary and free it at once."""
@@ -79,12 +79,6 @@ class Builder:
     def build(self, name: str, origin: Mapping[str, str | int | float]) -> Trace:
         """Free what is alive, oldest first, and return the trace."""
         self.free(*self.live)
-        op, block, size, stream = np.array(self._events, dtype=np.int64).reshape(-1, 4).T
-        return Trace(
-            name,
-            op.astype(np.uint8),
-            block.copy(),
-            size.copy(),
-            stream.astype(np.uint8),
-            origin,
-        )
+        op, block, size = np.array(self._events, dtype=np.int64).reshape(-1, 3).T
+        stream = np.zeros(len(op), dtype=np.uint8)
+        return Trace(name, op.astype(np.uint8), block.copy(), size.copy(), stream, origin)
