@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -82,11 +82,11 @@ class Fake(Experiment):
         raise AssertionError("runs in children only")
 
 
-Launch = Callable[[Sequence[Request]], Iterator[Outcome]]
+Launch = Callable[[Sequence[Request]], Generator[Outcome, None, None]]
 
 
 def answering(*, note: str = "n", failure: str | None = None) -> Launch:
-    def launch(requests: Sequence[Request]) -> Iterator[Outcome]:
+    def launch(requests: Sequence[Request]) -> Generator[Outcome, None, None]:
         for number, request in enumerate(requests):
             failures = [Failure("start", failure)] if failure else []
             figures = [] if failure else [FIGURE]
@@ -179,7 +179,7 @@ def test_an_experiment_that_cannot_be_asked_leaves_its_reason(opened: Session) -
 def test_children_that_say_nothing_leave_a_reason(
     opened: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "launch_all", lambda requests: iter(()))
+    monkeypatch.setattr(session, "launch_all", lambda requests: (none for none in ()))
     assert measured(opened)[0].failures == [Failure("start", "nothing was reported")]
 
 

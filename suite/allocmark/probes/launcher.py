@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import IO, Any
 
 from allocmark.documents import Failure
@@ -37,6 +37,9 @@ _RESET = (
     "XLA_PYTHON_CLIENT_ALLOCATOR",
 )
 _KEPT_STDERR = 2000
+AHEAD = max(1, min(3, (os.cpu_count() or 1) // 4))
+"""How many processes import while one measures: enough to hide seconds of imports behind short
+measurements, few enough to leave most cores to the one that measures."""
 
 
 def interpreter(framework: str) -> str:
@@ -210,7 +213,7 @@ def _ending(code: int, stderr: str) -> str:
     return f"the process ended with exit code {code}" + (f": {last}" if last else "")
 
 
-def launch_all(requests: Sequence[Request], ahead: int = 1) -> Iterator[Outcome]:
+def launch_all(requests: Sequence[Request], ahead: int = AHEAD) -> Generator[Outcome, None, None]:
     """Run the requests one after another, `ahead` of them importing while one measures."""
     waiting: deque[Child | Outcome] = deque()
     queue = deque(requests)

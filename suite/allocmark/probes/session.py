@@ -13,8 +13,9 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -88,16 +89,25 @@ def measure_experiment(
     Raises `RunStoppedError` where the disk is full; everything finished before is saved.
     """
     chosen = _chosen(session, experiment, allocators, only)
-    for number, subject in enumerate(chosen, 1):
-        path = session.path(experiment, subject)
-        title = f"{experiment.name} {subject} ({number}/{len(chosen)})"
-        if session.takes_over and _is_done(path, session):
-            session.progress.end(f"{title}: taken over from the run that was cut off")
-        else:
-            document = _measure(session, experiment, subject, title)
-            _write(path, document)
-            session.progress.end(f"{title}: {_summary(document)}")
-        yield path
+    done = {
+        subject
+        for subject in chosen
+        if session.takes_over and _is_done(session.path(experiment, subject), session)
+    }
+    asked = {s: _asked(session, experiment, s) for s in chosen if s not in done}
+    # One stream for all: the first process of a document imports while the one before measures.
+    requests = [request for one in asked.values() for request in one.requests]
+    with closing(launch_all(requests, ahead=0 if experiment.alone else 1)) as outcomes:
+        for number, subject in enumerate(chosen, 1):
+            path = session.path(experiment, subject)
+            title = f"{experiment.name} {subject} ({number}/{len(chosen)})"
+            if subject in done:
+                session.progress.end(f"{title}: taken over from the run that was cut off")
+            else:
+                document = _measure(session, experiment, subject, asked[subject], outcomes, title)
+                _write(path, document)
+                session.progress.end(f"{title}: {_summary(document)}")
+            yield path
 
 
 def mark_rest(
@@ -164,20 +174,53 @@ def _is_done(path: Path, session: Session) -> bool:
     )
 
 
-def _measure(session: Session, experiment: Experiment, subject: str, title: str) -> Document:
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The processes of one subject, or why there are none."""
+
+    requests: Sequence[Request]
+    failures: Sequence[Failure] = ()
+
+
+def _plan(session: Session, experiment: Experiment, subject: str) -> _Plan:
+    try:
+        return _Plan(_requests(session, experiment, subject))
+    except NotMeasurableError as error:
+        return _Plan((), (Failure("start", str(error)),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The processes of one document, or why there are none."""
+
+    requests: Sequence[Request] = ()
+    failures: Sequence[Failure] = ()
+
+
+def _asked(session: Session, experiment: Experiment, subject: str) -> _Asked:
+    try:
+        return _Asked(_requests(session, experiment, subject))
+    except NotMeasurableError as error:
+        return _Asked(failures=[Failure("start", str(error))])
+
+
+def _measure(
+    session: Session,
+    experiment: Experiment,
+    subject: str,
+    asked: _Asked,
+    stream: Iterator[Outcome],
+    title: str,
+) -> Document:
     blank, begin = _blank(session, experiment, subject), time.monotonic()
     before = _conditions(session)
     outcomes: list[Outcome] = []
-    failures: list[Failure] = []
-    try:
-        requests = _requests(session, experiment, subject)
-        session.progress.begin(title, len(requests))
-        for outcome in launch_all(requests):
-            outcomes.append(outcome)
-            failures += outcome.failures
-            session.progress.step(len(outcomes))
-    except NotMeasurableError as error:
-        failures.append(Failure("start", str(error)))
+    failures = list(asked.failures)
+    session.progress.begin(title, len(asked.requests))
+    for outcome in islice(stream, len(asked.requests)):
+        outcomes.append(outcome)
+        failures += outcome.failures
+        session.progress.step(len(outcomes))
     figures = _combined(experiment, outcomes, failures)
     if not figures and not failures:
         failures.append(Failure("start", "nothing was reported"))
