@@ -61,19 +61,9 @@ def test_another_setting_gives_counters_only(emulated: Run, tmp_path: Path) -> N
     assert "driver_allocs" not in pool  # Torch's front over the driver's pool does not count them.
 
 
-# cuDNN finds no GPU behind the emulated driver; torch's own convolutions allocate differently, but
-# they run the whole program.
-WITHOUT_CUDNN = """
-import sys, torch
-torch.backends.cudnn.enabled = False
-from allocmark.workloads.recording_process import main
-raise SystemExit(main(sys.argv[1]))
-"""
-
-
 def test_the_convolution_net_runs_and_is_recorded(emulated: Run, tmp_path: Path) -> None:
-    asked = {"program": "convnet", "setting": "torch-native", "steps": 4, "device": 0}
-    done = emulated("-c", WITHOUT_CUDNN, json.dumps({**asked, "out": str(tmp_path)}))
+    # Four steps: the first evaluation is among them.
+    done = emulated(*RECORD, "--out", str(tmp_path), "--program", "convnet", "--steps", "4")
     assert done.returncode == 0, done.stderr
     trace = trace_file.read(tmp_path / "convnet.trace.gz")
     assert trace.peak_requested_bytes == trace.origin["peak_requested_bytes"]

@@ -127,7 +127,7 @@ def test_unknown_name_and_scale_are_refused_in_one_sentence() -> None:
 
 
 def test_draws_are_what_the_seed_says() -> None:
-    # The first doubles of PCG64 seeded with 1, as numpy's documentation of default_rng shows them.
+    # The first three doubles of numpy.random.default_rng(1).
     draws = Draws(1)
     assert [round(draws.unit(), 8) for _ in range(3)] == [0.51182162, 0.9504637, 0.14415961]
 

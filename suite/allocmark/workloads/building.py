@@ -38,7 +38,7 @@ class Draws:
 
 
 class Builder:
-    """A trace on one stream while it is being made; keeps the blocks alive in the order of allocation."""
+    """A trace on one stream while it is made; keeps what is alive in the order of allocation."""
 
     def __init__(self) -> None:
         self._events: list[tuple[int, int, int]] = []
