@@ -65,17 +65,6 @@ report([too_much, exact, free_bytes(), malloc(1)[0]])
     assert emulated(code) == [2, 0, MIB, 2]
 
 
-def test_placement_fills_chunks_upwards_and_goes_down(emulated: Callable[..., Any]) -> None:
-    code = """
-base = malloc(12 * MIB)[1]
-others = [malloc(size * MIB)[1] for size in (20, 16, 40, 16, 8)]
-report([base % (32 * MIB), *((other - base) // MIB for other in others)])
-"""
-    # 12 and 20 share a chunk; 16 opens the next below; 40 takes 64 MiB below that one, aligned;
-    # 16 fits beside the 16; 8 beside the 40.
-    assert emulated(code) == [0, 12, -32, -96, -16, -56]
-
-
 def test_virtual_memory_is_charged_until_released_and_unmapped(
     emulated: Callable[..., Any],
 ) -> None:

@@ -33,6 +33,9 @@ static int create(int dev) {
         emu_uncharge(card, bytes, 1);
         return EMU_OUT_OF_MEMORY;
     }
+    emu_lock();
+    emu_place_context(dev);
+    emu_unlock();
     contexts[dev].listed = bytes;
     contexts[dev].kernels = eager(); /* their code was loaded with the context */
     contexts[dev].active = 1;

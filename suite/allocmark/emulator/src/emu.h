@@ -139,6 +139,8 @@ struct emu_span *emu_span_take(struct emu_span *span, size_t size); /* split a f
 struct emu_span *emu_span_give(struct emu_span *span);              /* merge with free neighbours */
 uintptr_t emu_arena_take(size_t size, size_t alignment);            /* 0: no address space */
 void emu_arena_give(uintptr_t base);
+void emu_place_context(int dev); /* what a new context takes of the address space */
+void emu_unplace_context(int dev); /* all of it, when everything in it is free */
 struct emu_span *emu_place_large(int dev, size_t size);
 void emu_unplace_large(struct emu_span *span);
 struct emu_span *emu_place_small(int dev, size_t size, int *wants_page);

@@ -146,6 +146,7 @@ void emu_memory_reset(int dev) {
         twalk(ranges, find_owned);
         if (found) release(found);
     } while (found);
+    emu_unplace_context(dev);
     emu_unlock();
 }
 

@@ -1,12 +1,14 @@
 /* Where an allocation lies. Frameworks order free blocks of one size by address, so that the
  * driver's choice of addresses decides which block is reused, and with it what is reserved.
  *
- * The rule, as seen in recordings on an H200:
+ * The rule, as seen in recordings on an H200 (driver 580.159.04):
  *  - Address space is taken in chunks of whole 32 MiB, aligned to 32 MiB, each placed below the
  *    last: in the highest gap that holds it.
- *  - A request goes to the first chunk (oldest first) with a free run that holds it, at the run's
- *    low end, in whole 2 MiB pages; else it gets a chunk of its own, whose rest later requests
- *    fill upwards. So 12 and 20 MiB lie side by side in one chunk.
+ *  - A request goes to the newest chunk with a free run that holds it, at the run's low end, in
+ *    whole 2 MiB pages; else it gets a chunk of its own, whose rest later requests fill upwards.
+ *    So 18 and 14 MiB lie side by side in one chunk.
+ *  - A new context leaves two chunks open: one with its first 8 MiB taken, and a newer one with
+ *    its first 30 MiB taken.
  *  - Requests of at most 1 MiB share 2 MiB pages, at 512-byte steps.
  * An empty chunk's addresses are free again. */
 #define _GNU_SOURCE
@@ -67,8 +69,8 @@ void emu_arena_give(uintptr_t base) {
     }
 }
 
-static struct emu_span *first_fit(struct emu_regions *list, size_t size) {
-    for (struct emu_region *region = list->first; region; region = region->next) {
+static struct emu_span *newest_fit(struct emu_regions *list, size_t size) {
+    for (struct emu_region *region = list->last; region; region = region->previous) {
         if (region->size - region->used < size) continue;
         for (struct emu_span *span = region->first; span; span = span->next)
             if (!span->used && span->size >= size) return span;
@@ -76,9 +78,23 @@ static struct emu_span *first_fit(struct emu_regions *list, size_t size) {
     return NULL;
 }
 
+void emu_place_context(int dev) {
+    static const size_t taken_bytes[] = {(size_t)8 << 20, (size_t)30 << 20};
+    for (size_t i = 0; i < sizeof taken_bytes / sizeof *taken_bytes; i++) {
+        uintptr_t base = emu_arena_take(CHUNK, CHUNK);
+        if (base) emu_span_take(emu_region_new(&chunks[dev], base, CHUNK, dev)->first, taken_bytes[i]);
+    }
+}
+void emu_unplace_context(int dev) {
+    for (struct emu_region *chunk; (chunk = chunks[dev].first);) {
+        emu_arena_give(chunk->base);
+        emu_region_drop(&chunks[dev], chunk);
+    }
+}
+
 struct emu_span *emu_place_large(int dev, size_t size) {
     size = emu_round_up(size, EMU_PAGE);
-    struct emu_span *span = first_fit(&chunks[dev], size);
+    struct emu_span *span = newest_fit(&chunks[dev], size);
     if (!span) {
         size_t whole = emu_round_up(size, CHUNK);
         uintptr_t base = emu_arena_take(whole, CHUNK);
@@ -97,7 +113,7 @@ void emu_unplace_large(struct emu_span *span) {
 }
 
 struct emu_span *emu_place_small(int dev, size_t size, int *wants_page) {
-    struct emu_span *span = first_fit(&pages[dev], emu_round_up(size, SMALL_STEP));
+    struct emu_span *span = newest_fit(&pages[dev], emu_round_up(size, SMALL_STEP));
     *wants_page = !span;
     return span ? emu_span_take(span, emu_round_up(size, SMALL_STEP)) : NULL;
 }
