@@ -10,8 +10,9 @@ import pytest
 from nvml_support import MIB, FakeNvml, error, process
 
 from allocmark import conditions as conditions_module
-from allocmark.conditions import Conditions, differences, processes_on, read_conditions
+from allocmark.conditions import Conditions, differences, read_conditions
 from allocmark.meters import nvml as nvml_module
+from allocmark.meters.nvml import processes_on
 
 
 @pytest.fixture

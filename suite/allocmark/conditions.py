@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from allocmark.errors import NoGpuError
-from allocmark.meters.nvml import open_device, told
+from allocmark.meters.nvml import open_device, processes_on, told
 
 _SLOWED_BY = {
     0x04: "power limit",
@@ -94,22 +94,6 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
     names = dict.fromkeys([*before, *after])
     pairs = {name: (before.get(name), after.get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def processes_on(nvml: ModuleType, handle: Any) -> dict[int, int | None] | None:
-    """Return the bytes of each process on a GPU by its id: None where NVML hides the bytes.
-
-    Returns None where NVML lists no processes at all. A process that computes and draws is in
-    both of NVML's lists with the same bytes.
-    """
-    queries = (
-        nvml.nvmlDeviceGetComputeRunningProcesses,
-        nvml.nvmlDeviceGetGraphicsRunningProcesses,
-    )
-    lists = [told(lambda query=query: query(handle)) for query in queries]  # type: ignore[misc]
-    if all(found is None for found in lists):
-        return None
-    return {int(p.pid): p.usedGpuMemory for found in lists for p in found or ()}
 
 
 def _neighbours(nvml: ModuleType, handle: Any) -> dict[str, Any]:

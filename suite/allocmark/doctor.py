@@ -116,7 +116,7 @@ def _of_gpu(conditions: Conditions, stack: Stack) -> Iterator[Finding]:
     else:
         yield Finding("other processes", "fine", "nobody else uses the GPU")
     if conditions.device_used_bytes is not None:
-        free = stack.usable_bytes - conditions.device_used_bytes
+        free = stack.total_bytes - conditions.device_used_bytes  # NVML counts the reserve as used.
         if free < SMALL_FREE_BYTES:
             yield Finding(
                 "free memory",

@@ -84,9 +84,9 @@ class FakeNvml:
         return SimpleNamespace(total=total, used=60 * MIB, free=900 * MIB, reserved=40 * MIB)
 
 
-def emulated_on(devices: int, code: str, **environment: str) -> Any:
+def emulated_on(devices: int, code: str, memory: str = "24GiB", **environment: str) -> Any:
     """Run Python code on so many emulated GPUs; returns the JSON of its last line of output."""
-    options = ["--memory", "24GiB", "--devices", str(devices)]
+    options = ["--memory", memory, "--devices", str(devices)]
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-m", "allocmark.emulator", *options, "--", sys.executable, "-c", code],

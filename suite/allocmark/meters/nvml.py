@@ -91,6 +91,22 @@ def told(read: Callable[[], T]) -> T | None:
         return None
 
 
+def processes_on(nvml: ModuleType, handle: Any) -> dict[int, int | None] | None:
+    """Return the bytes of each process on a GPU by its id: None where NVML hides the bytes.
+
+    Returns None where NVML lists no processes at all. A process that computes and draws is in
+    both of NVML's lists with the same bytes.
+    """
+    queries = (
+        nvml.nvmlDeviceGetComputeRunningProcesses,
+        nvml.nvmlDeviceGetGraphicsRunningProcesses,
+    )
+    lists = [told(lambda query=query: query(handle)) for query in queries]  # type: ignore[misc]
+    if all(found is None for found in lists):
+        return None
+    return {int(p.pid): p.usedGpuMemory for found in lists for p in found or ()}
+
+
 def _uuid_of(nvml: ModuleType, device: int) -> str:
     """Return the UUID behind CUDA's ordinal, the same one as CUDA itself would use."""
     known = _uuid_from_driver(device)
