@@ -66,6 +66,12 @@ def test_absurd_wishes_are_refused_with_a_remedy() -> None:
         launcher.emulate(["/no/such/program"], gpu="h200")
 
 
+def test_another_libc_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.libc_ver", lambda: ("", ""))
+    with pytest.raises(AllocmarkError, match="run it with a Python built for glibc"):
+        launcher.emulate(["true"], gpu="h200")
+
+
 def test_no_shared_memory_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(launcher, "_SHARED_MEMORY", tmp_path / "missing")
     with pytest.raises(AllocmarkError, match=r"cannot be written here: mount a tmpfs"):

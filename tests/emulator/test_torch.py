@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from allocmark.workloads import catalog
+
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
 )
@@ -209,6 +211,37 @@ report([parameters, cuda.memory_allocated(), peaks])
     # Weights and two AdamW moments stay, in float32, and the cuBLAS workspaces.
     assert allocated > 3 * 4 * parameters
     assert peaks[0] < peaks[1] == peaks[2]
+
+
+@pytest.mark.parametrize("program", ["convnet", "serving", "transformer"])
+def test_recorded_programs_reach_the_hardware_s_counters(
+    emulated: Callable[..., Any], program: str
+) -> None:
+    """Replay what an H200 recorded: the allocator must end where it ended there, to the byte."""
+    if f"recorded-{program}" not in catalog.names():
+        pytest.skip(f"{program} is not among the recordings")
+    code = """
+from allocmark.workloads import catalog
+from allocmark.workloads.trace import Op
+trace = catalog.load("recorded-" + sys.argv[1])
+take = torch._C._cuda_cudaCachingAllocator_raw_alloc
+give = torch._C._cuda_cudaCachingAllocator_raw_delete
+cuda.init()
+stream, live = cuda.current_stream().cuda_stream, {}
+assert set(trace.op.tolist()) <= {Op.ALLOC, Op.FREE}
+for op, block, size in zip(trace.op.tolist(), trace.block.tolist(), trace.size.tolist()):
+    if op == Op.ALLOC:
+        live[block] = take(size, stream)
+    else:
+        give(live.pop(block))
+ours = {"peak_reserved_bytes": stat("reserved_bytes.all.peak"),
+        "peak_allocated_bytes": stat("allocated_bytes.all.peak"),
+        "driver_allocs": stat("num_device_alloc"), "driver_frees": stat("num_device_free"),
+        "segments": stat("segment.all.current"), "num_alloc_retries": stat("num_alloc_retries")}
+report([ours, {name: trace.origin[name] for name in ours}])
+"""
+    ours, recorded = emulated(TORCH + code, memory="128GiB", arguments=[program])
+    assert ours == recorded
 
 
 def test_convolutions_and_mixed_precision_run(emulated: Callable[..., Any]) -> None:

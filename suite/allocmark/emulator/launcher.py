@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import signal
 import subprocess
 import tempfile
@@ -39,6 +40,11 @@ def _check(gpu: str | None, memory_bytes: int | None, devices: int) -> None:
         raise AllocmarkError(
             f"this machine has a real NVIDIA driver ({found}): "
             f"to emulate one all the same, name it, as in --gpu {DEFAULT}"
+        )
+    if platform.libc_ver()[0] != "glibc":
+        raise AllocmarkError(
+            "the emulated driver works through glibc's dynamic linker, which this Python does not "
+            "use: run it with a Python built for glibc (not Alpine's)"
         )
     if not 1 <= devices <= MAX_DEVICES:
         raise AllocmarkError(f"{devices} devices cannot be emulated: ask for 1 to {MAX_DEVICES}")

@@ -13,6 +13,7 @@
  * An empty chunk's addresses are free again. */
 #define _GNU_SOURCE
 #include "emu.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -40,6 +41,7 @@ static int open_arena(void) {
         arena = (uintptr_t)base;
         arena_end = arena + size;
     }
+    if (!arena) fputs("allocmark emulator: no address space is left (ulimit -v): allocations fail\n", stderr);
     return arena != 0;
 }
 
