@@ -151,6 +151,26 @@ sys.stdin.read()
 """
 
 
+def test_every_kind_of_wait_lets_a_pool_give_back(emulated: Callable[..., Any]) -> None:
+    code = """
+stream, event = ctypes.c_void_p(), ctypes.c_void_p()
+start = free_bytes()
+runtime("cudaStreamCreate", ctypes.byref(stream))
+runtime("cudaEventCreate", ctypes.byref(event))
+def cycle(wait, argument):
+    out = ctypes.c_void_p()
+    runtime("cudaMallocAsync", ctypes.byref(out), ctypes.c_size_t(MIB), stream)
+    runtime("cudaFreeAsync", out, stream)
+    runtime("cudaEventRecord", event, stream)
+    held = start - free_bytes()
+    runtime(wait, *argument)
+    return [held // MIB, (start - free_bytes()) // MIB]
+report([cycle("cudaStreamSynchronize", [stream]), cycle("cudaEventSynchronize", [event]),
+        cycle("cudaDeviceSynchronize", [])])
+"""
+    assert emulated(code) == [[32, 0]] * 3
+
+
 def test_processes_share_a_card_and_a_killed_one_gives_back(emulated: Callable[..., Any]) -> None:
     code = f"""
 import signal, subprocess

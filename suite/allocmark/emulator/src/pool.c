@@ -130,21 +130,20 @@ int emu_pool_alloc(struct emu_pool *pool, size_t size, void *handle, void **out)
 
 int emu_pool_free(void *pointer, void *handle) {
     if (!pointer) return EMU_OK;
+    int error = EMU_INVALID_VALUE;
     struct emu_stream *stream = emu_stream_of(handle);
     emu_lock();
     struct emu_range *range = emu_range_at((uintptr_t)pointer);
     int ok = range && range->kind == EMU_KIND_POOL && range->base == (uintptr_t)pointer;
-    if (ok) {
-        uint64_t soon = emu_tick() + (uint64_t)emu_config.lag_calls;
+    if (ok && !(error = emu_stream_work(handle))) {
         range->pool->used -= range->size;
         range->span->freed_on = stream;
-        range->span->freed_at = stream->busy_until > soon ? stream->busy_until : soon;
-        if (stream->busy_until < soon) stream->busy_until = soon;
+        range->span->freed_at = stream->busy_until;
         emu_span_give(range->span);
         emu_range_remove(range);
     }
     emu_unlock();
-    return ok ? EMU_OK : EMU_INVALID_VALUE;
+    return error;
 }
 
 int emu_pool_trim(struct emu_pool *pool, size_t keep) {
