@@ -47,13 +47,19 @@ def prop_fields() -> list[str]:
     return names
 
 
+def compiler_headers(folder: Path) -> Path:
+    """Return where ``crt/`` is: beside the other headers, or in the wheel nvidia-cuda-nvcc-cu12."""
+    other = folder.parent.parent / "cuda_nvcc" / "include"
+    return other if (other / "crt").is_dir() else folder
+
+
 def layout(program: str, folder: Path, tmp_path: Path) -> str:
     source = tmp_path / "layout.c"
     source.write_text(program)
     binary = tmp_path / "layout"
     command = [
         *build.find_compiler(),
-        f"-I{folder}",
+        *(f"-I{place}" for place in (folder, compiler_headers(folder))),
         f"-I{SOURCES}",
         "-o",
         str(binary),
@@ -72,9 +78,10 @@ def printing(struct: str, fields: list[str]) -> str:
 @pytest.fixture(params=[12, 13])
 def headers(request: pytest.FixtureRequest) -> tuple[int, Path]:
     for folder in header_folders():
-        if major_of(folder) == request.param:
+        if major_of(folder) == request.param and (compiler_headers(folder) / "crt").is_dir():
             return request.param, folder
-    pytest.skip(f"no CUDA {request.param} headers: install nvidia-cuda-runtime of that version")
+    wheels = {12: "nvidia-cuda-runtime-cu12 and nvidia-cuda-nvcc-cu12", 13: "nvidia-cuda-runtime"}
+    pytest.skip(f"no CUDA {request.param} headers: install {wheels[request.param]}")
 
 
 def test_device_properties_lie_where_the_header_says(
