@@ -23,8 +23,9 @@ class _Latency:
 
 
 def _call(cells: str, allocator: str, path: str, call: str, level: str, size: int) -> Cell:
-    axes = {"path": path, "call": call, "level": level, "wait": "host", "bytes": size}
-    return read_cell(cells, allocator, "call_ns", **axes)
+    return read_cell(
+        cells, allocator, "call_ns", path=path, call=call, level=level, wait="host", bytes=size
+    )
 
 
 class AllocatorLatency(_Latency):

@@ -34,14 +34,14 @@ class Tasks(_Streams):
     param_names = ["allocator", "use", "streams"]
 
     def track_reserved(self, cells: str, allocator: str, use: str, streams: int) -> Cell:
-        axes = {"use": use, "streams": streams, "bytes": BLOCK_BYTES}
-        return read_cell(cells, allocator, "reserved_bytes", **axes)
+        return read_cell(
+            cells, allocator, "reserved_bytes", use=use, streams=streams, bytes=BLOCK_BYTES
+        )
 
     track_reserved.unit = "bytes"  # type: ignore[attr-defined]
 
     def track_pair(self, cells: str, allocator: str, use: str, streams: int) -> Cell:
-        axes = {"use": use, "streams": streams, "bytes": BLOCK_BYTES}
-        return read_cell(cells, allocator, "pair_ns", **axes)
+        return read_cell(cells, allocator, "pair_ns", use=use, streams=streams, bytes=BLOCK_BYTES)
 
     track_pair.type = "time"  # type: ignore[attr-defined]
     track_pair.unit = "seconds"  # type: ignore[attr-defined]

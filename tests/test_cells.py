@@ -10,9 +10,9 @@ import pytest
 from allocmark import documents
 from allocmark.cells import cell_of, read_cell, write_cells
 from allocmark.documents import Document
-from allocmark.figures import Figure
+from allocmark.figures import Axis, Figure
 
-AXES = {"path": "hit", "bytes": 512}
+AXES: dict[str, Axis] = {"path": "hit", "bytes": 512}
 
 
 def document(*figures: Figure) -> Document:

@@ -82,11 +82,11 @@ class Fake(Experiment):
         raise AssertionError("runs in children only")
 
 
-Launch = Callable[[Sequence[Request]], Generator[Outcome, None, None]]
+Launch = Callable[..., Generator[Outcome, None, None]]
 
 
 def answering(*, note: str = "n", failure: str | None = None) -> Launch:
-    def launch(requests: Sequence[Request]) -> Generator[Outcome, None, None]:
+    def launch(requests: Sequence[Request], ahead: int) -> Generator[Outcome, None, None]:
         for number, request in enumerate(requests):
             failures = [Failure("start", failure)] if failure else []
             figures = [] if failure else [FIGURE]
@@ -94,6 +94,10 @@ def answering(*, note: str = "n", failure: str | None = None) -> Launch:
             yield Outcome(request, 0.1, figures, series, failures, {"same": note, "number": number})
 
     return launch
+
+
+def answering_nothing(requests: Sequence[Request], ahead: int) -> Generator[Outcome, None, None]:
+    yield from ()
 
 
 @pytest.fixture
@@ -127,9 +131,7 @@ def test_only_the_chosen_subjects_are_measured(opened: Session) -> None:
 def test_a_run_carried_on_takes_over_what_it_has(
     opened: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    iterator = measure_experiment(opened, Fake(), [])
-    kept = next(iterator).read_bytes()
-    iterator.close()
+    kept = next(measure_experiment(opened, Fake(), [])).read_bytes()
     monkeypatch.setattr(session, "launch_all", answering(note="second"))
     first, second, _ = measured(opened)
     assert first.conditions["notes"]["same"] == "n"
@@ -179,7 +181,7 @@ def test_an_experiment_that_cannot_be_asked_leaves_its_reason(opened: Session) -
 def test_children_that_say_nothing_leave_a_reason(
     opened: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "launch_all", lambda requests: (none for none in ()))
+    monkeypatch.setattr(session, "launch_all", answering_nothing)
     assert measured(opened)[0].failures == [Failure("start", "nothing was reported")]
 
 
@@ -219,9 +221,7 @@ def test_a_signal_stops_with_a_sentence(number: signal.Signals) -> None:
 
 
 def test_the_rest_of_a_stopped_run_says_why_and_is_measured_later(opened: Session) -> None:
-    iterator = measure_experiment(opened, Fake(), [])
-    kept = next(iterator).read_bytes()
-    iterator.close()
+    kept = next(measure_experiment(opened, Fake(), [])).read_bytes()
     mark_rest(opened, [Fake()], [], "stopped")
     assert opened.path(Fake(), "a").read_bytes() == kept
     marked = documents.read(opened.path(Fake(), "c"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from clone_support import BENCHMARKS, Clone
 
 from allocmark import documents

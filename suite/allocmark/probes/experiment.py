@@ -11,6 +11,7 @@ from allocmark.allocators.base import Allocator
 from allocmark.figures import Figure
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.request import Outcome, Request
+from allocmark.units import GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Profile:
     miss_samples: int
     miss_seconds: float
     """What the samples of one miss cell may cost in all."""
+    largest_bytes: int | None
+    """Larger blocks are not timed: each takes a good part of a second to map. None: all are."""
     capacity_search: bool
     """Whether the smallest capacity is searched for the base allocators."""
     all_settings: bool
@@ -37,8 +40,8 @@ class Profile:
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile("full", 10, 200, 10_000, 30, 1.0, capacity_search=True, all_settings=True),
-        Profile("quick", 3, 200, 2_000, 5, 0.1, capacity_search=False, all_settings=False),
+        Profile("full", 10, 200, 10_000, 30, 1.0, None, capacity_search=True, all_settings=True),
+        Profile("quick", 6, 200, 2_000, 5, 0.1, 8 * GIB, capacity_search=False, all_settings=False),
     )
 }
 
@@ -47,6 +50,8 @@ class Experiment(ABC):
     """One question of the suite. `plan` and `combine` run in the parent, `measure` in the child."""
 
     name: ClassVar[str]
+    alone: ClassVar[bool] = False
+    """Whether nothing may run beside its children, not even the imports of the next one."""
 
     @abstractmethod
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:

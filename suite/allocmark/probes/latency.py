@@ -33,8 +33,10 @@ Further figures:
 | ``cross_check_program_ns`` | ns | bytes | the same by a program part that shares no code with it |
 | ``cross_check_ratio`` | ratio | bytes | program / loop of each turn; flag ``over-10-percent`` |
 
-Nothing is subtracted from anything. Notes: ``clock`` (the native clock), ``cpus`` (how many the
-measuring thread may run on: it is not pinned, since threads made later would inherit it).
+Nothing is subtracted from anything. All but single cold calls are read on quiet cores
+(`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. Notes:
+``clock`` (the native clock), ``cpus`` (how many the measuring thread may run on), ``refused
+readings`` (the share that was not taken because the core was disturbed).
 """  # noqa: E501 - a table's row is one line
 
 from __future__ import annotations
@@ -70,6 +72,7 @@ class Latency(Experiment):
     """All sizes, paths and levels of one allocator in one process."""
 
     name = "latency"
+    alone = True
 
     def __init__(self) -> None:
         self._known: dict[str, Allocator] = {}
@@ -87,6 +90,7 @@ class Latency(Experiment):
             "single_calls": profile.single_calls,
             "miss_samples": profile.miss_samples,
             "miss_seconds": profile.miss_seconds,
+            "largest_bytes": profile.largest_bytes,
             "least_misses": _LEAST_MISSES.get(profile.name, _LEAST_QUICK),
         }
         return [
@@ -108,10 +112,10 @@ class Latency(Experiment):
         allocator = allocator_of(request)
         allocator.open(request.device)
         parameters: Any = request.parameters
-        bench = Bench(allocator)
+        bench = Bench(allocator, parameters["largest_bytes"])
         recorder.note("clock", bench.clock)
         recorder.note("cpus", len(os.sched_getaffinity(0)))
-        with no_garbage_collection():
+        with no_garbage_collection(), bench.quiet:
             with recorder.stage("loop cost"):
                 measure_cost(bench, parameters["hit_batches"], recorder)
             with recorder.stage("misses"):
@@ -120,6 +124,7 @@ class Latency(Experiment):
                 measure_hits(bench, parameters, recorder)
             with recorder.stage("cross check"):
                 measure_check(bench, parameters["hit_batches"], recorder)
+        recorder.note("refused readings", round(bench.quiet.refused_share, 3))
 
     def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
         """Return the figures, with a reason in every cell that was not reached."""

@@ -32,7 +32,7 @@ from allocmark.errors import (
 )
 from allocmark.figures import Axis, Figure
 from allocmark.probes.experiment import Experiment, Profile
-from allocmark.probes.launcher import launch_all
+from allocmark.probes.launcher import AHEAD, launch_all
 from allocmark.probes.request import Outcome, Request
 from allocmark.probes.run_state import now
 from allocmark.progress import Progress
@@ -95,9 +95,9 @@ def measure_experiment(
         if session.takes_over and _is_done(session.path(experiment, subject), session)
     }
     asked = {s: _asked(session, experiment, s) for s in chosen if s not in done}
-    # One stream for all: the first process of a document imports while the one before measures.
+    # One queue for all: the processes of the next documents import while this one's measure.
     requests = [request for one in asked.values() for request in one.requests]
-    with closing(launch_all(requests, ahead=0 if experiment.alone else 1)) as outcomes:
+    with closing(launch_all(requests, ahead=0 if experiment.alone else AHEAD)) as outcomes:
         for number, subject in enumerate(chosen, 1):
             path = session.path(experiment, subject)
             title = f"{experiment.name} {subject} ({number}/{len(chosen)})"
@@ -172,21 +172,6 @@ def _is_done(path: Path, session: Session) -> bool:
         and document.stack == session.stack.to_json()
         and all(failure.stage != NOT_REACHED for failure in document.failures)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """The processes of one subject, or why there are none."""
-
-    requests: Sequence[Request]
-    failures: Sequence[Failure] = ()
-
-
-def _plan(session: Session, experiment: Experiment, subject: str) -> _Plan:
-    try:
-        return _Plan(_requests(session, experiment, subject))
-    except NotMeasurableError as error:
-        return _Plan((), (Failure("start", str(error)),))
 
 
 @dataclass(frozen=True, slots=True)
