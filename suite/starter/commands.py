@@ -31,7 +31,7 @@ _GROUPS = {
 }
 GIB = 1 << 30
 # Gigabytes to download and on disk, seen on Linux x86-64 with Python 3.11; README.md has them too.
-_SIZES = {"core": (0.15, 0.5), "torch": (2.9, 5.2)}
+_SIZES = {"core": (0.1, 0.5), "torch": (2.8, 4.9)}
 
 
 def main(arguments: Sequence[str]) -> int:
