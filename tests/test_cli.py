@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from allocmark import __version__
+from allocmark import __version__, doctor
 from allocmark.cli import main
+from allocmark.doctor import Finding
 
 Captured = pytest.CaptureFixture[str]
 
@@ -84,6 +85,23 @@ def test_a_report_of_nothing_is_one_sentence(
 ) -> None:
     assert call(monkeypatch, "report", "--results", str(tmp_path)) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_doctor_prints_every_finding_and_passes_its_code_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
+) -> None:
+    found = [
+        Finding("GPU", "fine", "one H200"),
+        Finding("frameworks", "skip", "jax is not installed", ("jax",)),
+        Finding("load", "unclear", "the host is busy"),
+    ]
+    monkeypatch.setattr(doctor, "examine", lambda results: found)
+    assert call(monkeypatch, "doctor", "--results", str(tmp_path)) == 3
+    assert capsys.readouterr().out.splitlines() == [
+        "fine    GPU: one H200",
+        "skip    frameworks: jax is not installed [left out: jax]",
+        "unclear load: the host is busy",
+    ]
 
 
 def test_the_module_is_the_command() -> None:

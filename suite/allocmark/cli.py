@@ -81,6 +81,19 @@ def run(
 
 
 @app.command()
+def doctor(results: Results = None) -> None:
+    """Say whether figures from this machine can be trusted, and what will be left out."""
+    from allocmark.doctor import examine, exit_code
+    from allocmark.run import results_folder
+
+    findings = examine(results_folder(results))
+    for finding in findings:
+        left_out = f" [left out: {', '.join(finding.skipped)}]" if finding.skipped else ""
+        typer.echo(f"{finding.level:8}{finding.check}: {finding.sentence}{left_out}")
+    raise typer.Exit(exit_code(findings))
+
+
+@app.command()
 def report(
     results: Results = None,
     out: Annotated[
