@@ -7,6 +7,7 @@ import importlib.util
 import pkgutil
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 from allocmark.allocators.base import Allocator
 from allocmark.errors import AllocmarkError, UnknownNameError
@@ -54,7 +55,7 @@ def select(names: Iterable[str], extra_file: Path | None = None) -> list[Allocat
     return [known[name] for name in names]
 
 
-def _load(path: Path) -> object:
+def _load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location("allocmark_user_allocators", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise AllocmarkError(f"{path} is not a Python file with allocators")

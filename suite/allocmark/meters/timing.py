@@ -130,7 +130,8 @@ class ThreadEntry:
 @cache
 def library() -> ctypes.CDLL:
     """Return the built loop. Raises `NotMeasurableError` where it cannot be built."""
-    path = shared_library("timing", [SOURCES / "timing.c"], flags=["-pthread"])
+    sources = [SOURCES / "timing.c", SOURCES / "reference.c"]
+    path = shared_library("timing", sources, flags=["-pthread"])
     loaded = ctypes.CDLL(str(path))
     pointer = POINTER(c_int64)
     calls = POINTER(_Calls)

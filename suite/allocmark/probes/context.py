@@ -71,8 +71,6 @@ from allocmark.statistics import sampled_figure
 __all__ = ["EXPERIMENT", "Context"]
 
 LOADINGS = ("LAZY", "EAGER")
-_LEAST_PROCESSES = 6
-"""The fewest samples that have an interval."""
 _COLD_LIMIT_S, _LIMIT_S = 60.0, 120.0
 _NOT_QUICK = "left out of the quick profile: it takes seconds for each process"
 _UNFINISHED = "the probe ended before it came to this"
@@ -102,7 +100,7 @@ class Context(Experiment):
         chosen = subject_of(subject)
         _refuse_missing(chosen)
         full = profile.name == _FULL
-        count = max(profile.cold_processes, _LEAST_PROCESSES)
+        count = profile.cold_processes
         loadings = LOADINGS if full or subject != "torch" else LOADINGS[:1]
         asked = [("cold", loading, _COLD_LIMIT_S) for _ in range(count) for loading in loadings]
         if full:

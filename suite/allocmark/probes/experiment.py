@@ -51,7 +51,8 @@ class Experiment(ABC):
 
     name: ClassVar[str]
     alone: ClassVar[bool] = False
-    """Whether nothing may run beside its children, not even the imports of the next one."""
+    """Whether not even the imports of the next child may run beside its children, unless there are
+    cores to spare: its times are of nanoseconds."""
 
     @abstractmethod
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:

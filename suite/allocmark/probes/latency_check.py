@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 from allocmark.allocators.torch_caching import import_torch
@@ -39,7 +41,8 @@ def measure_cost(bench: Bench, batches: int, recorder: Recorder) -> None:
             recorder.missing("clock_ns", "ns", why, {"level": level})
             continue
         empty, pairs = _empty(bench, loop)
-        samples = [round(empty.pairs(0, pairs), 3) for _ in range(batches)]
+        taken, _ = bench.quiet.take(partial(empty.pairs, 0, pairs), batches)
+        samples = [round(pair_ns, 3) for pair_ns in taken]
         meter = f"{loop.meter}, {pairs} empty pairs a batch"
         figure = sampled_figure("empty_pair_ns", "ns", "time", meter, {"level": level}, samples)
         if isinstance(loop, NativeLoop) and (figure.value or 0) > EMPTY_PAIR_NS:
@@ -90,15 +93,19 @@ def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
     loop = bench.loops["allocator"]
     loop.pairs(size, _CROSS_PAIRS)
     program.pairs(size, _CROSS_PAIRS)
-    ours: list[float] = []
-    theirs: list[float] = []
-    for turn in range(batches):
-        # Who goes first changes with each turn, so that neither always finds the caches warm.
-        for is_loop in (True, False) if turn % 2 else (False, True):
-            if is_loop:
-                ours.append(round(loop.pairs(size, _CROSS_PAIRS), 2))
-            else:
-                theirs.append(round(program.pairs(size, _CROSS_PAIRS), 2))
+    # Who goes first changes with each turn, so that neither always finds the caches warm.
+    loop_first = cycle((True, False))
+
+    def turn() -> tuple[float, float]:
+        if next(loop_first):
+            our = loop.pairs(size, _CROSS_PAIRS)
+            return our, program.pairs(size, _CROSS_PAIRS)
+        their = program.pairs(size, _CROSS_PAIRS)
+        return loop.pairs(size, _CROSS_PAIRS), their
+
+    taken, _ = bench.quiet.take(turn, batches)
+    ours = [round(our, 2) for our, _ in taken]
+    theirs = [round(their, 2) for _, their in taken]
     bench.clean()
     axes = {"bytes": size}
     ratios = [their / our for their, our in zip(theirs, ours, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from math import ceil
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocmark.figures import Axis, Figure
+from allocmark.meters.quiet import FLAG_NOISY
 from allocmark.meters.timing import Loop, NativeLoop, quantile_interval
 from allocmark.probes.latency_cells import CALL, CELLS, LEVELS, P99, WAITS, Cell, stream_ordered
 from allocmark.probes.latency_levels import Bench, after_failure, in_short, out_of_memory
@@ -29,6 +31,7 @@ _BATCH = {True: (32, 10), False: (64, 20)}
 takes longer): some 50 microseconds of cached hits."""
 _LIVE_BYTES = 4 * GIB
 """The blocks of an alloc-only batch take no more than this, nor a quarter of what is free."""
+_SINGLES_AT_ONCE = 50
 _QUANTILE = 0.99
 FLAG_DRIVER_CALLS = "driver-calls"
 """The allocator asked the driver during these hits: not all of them were hits."""
@@ -43,6 +46,7 @@ class _Readings:
     completed: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     meters: dict[str, str] = field(default_factory=dict)
     driver_calls: int = 0
+    noisy: bool = False
 
 
 def measure_hits(bench: Bench, parameters: Mapping[str, Any], recorder: Recorder) -> None:
@@ -110,42 +114,55 @@ def _visit(
         loop.many(size, blocks)
         loop.pairs(size, pairs)
         before = bench.allocator.stats().driver_allocs
-        for _ in range(batches):
-            found.batches["pair"].append(round(loop.pairs(size, pairs), 2))
-        for _ in range(batches):
-            alloc_ns, free_ns = loop.many(size, blocks)
-            found.batches["alloc"].append(round(alloc_ns, 2))
-            found.batches["free"].append(round(free_ns, 2))
-        taken = loop.singles(size, singles)
-        found.singles["pair"].append(taken.pair_ns)
-        found.singles["alloc"].append(taken.alloc_ns)
-        found.singles["free"].append(taken.free_ns)
+        take = bench.quiet.take
+        paired, quiet = take(partial(loop.pairs, size, pairs), batches)
+        found.batches["pair"] += [round(pair_ns, 2) for pair_ns in paired]
+        apart, still = take(partial(loop.many, size, blocks), batches)
+        found.batches["alloc"] += [round(alloc_ns, 2) for alloc_ns, _ in apart]
+        found.batches["free"] += [round(free_ns, 2) for _, free_ns in apart]
+        found.noisy |= not (quiet and still)
+        # Short runs of single calls: a core seldom stays quiet for long.
+        taken, _ = take(
+            partial(loop.singles, size, _SINGLES_AT_ONCE), ceil(singles / _SINGLES_AT_ONCE)
+        )
+        for run in taken:
+            found.singles["pair"].append(run.pair_ns)
+            found.singles["alloc"].append(run.alloc_ns)
+            found.singles["free"].append(run.free_ns)
         after = bench.allocator.stats().driver_allocs
         found.driver_calls += (after or 0) - (before or 0)
         if bench.why_empty(Cell("hit", "alloc", level, "complete")) is None:
-            _completed(loop, size, batches, bench.keeps, found)
+            _completed(bench, loop, size, batches, found)
 
 
-def _completed(loop: Loop, size: int, count: int, keeps: bool, found: _Readings) -> None:
-    """Time calls until the stream is synchronized; without `keeps` that may follow no free."""
-    for _ in range(count):
-        found.completed["alloc"].append(loop.alloc(size).complete_ns)
-        free = loop.free(wait=keeps)
-        if keeps:
-            found.completed["free"].append(free.complete_ns)
-    if keeps:
-        found.completed["pair"] += [loop.pair(size).complete_ns for _ in range(count)]
+def _completed(bench: Bench, loop: Loop, size: int, count: int, found: _Readings) -> None:
+    """Time calls until the stream is synchronized; a pool that empties itself then has no frees."""
+
+    def apart() -> tuple[float, float]:
+        alloc = loop.alloc(size)
+        return alloc.complete_ns, loop.free(wait=bench.keeps).complete_ns
+
+    taken, quiet = bench.quiet.take(apart, count)
+    found.completed["alloc"] += [alloc_ns for alloc_ns, _ in taken]
+    if bench.keeps:
+        found.completed["free"] += [free_ns for _, free_ns in taken]
+        pairs, still = bench.quiet.take(partial(loop.pair, size), count)
+        found.completed["pair"] += [pair.complete_ns for pair in pairs]
+        quiet &= still
+    found.noisy |= not quiet
 
 
 def _record(found: _Readings, cell: Cell, size: int, recorder: Recorder) -> None:
     axes = cell.axes(size)
     meter = found.meters[cell.call]
     single = f"{meter.split(',')[0]}, calls timed singly"
+    noisy = (FLAG_NOISY,) if found.noisy else ()
     if cell.wait == "complete":
         samples = found.completed[cell.call]
-        recorder.figure(sampled_figure(CALL, "ns", "time", single, axes, samples))
+        figure = sampled_figure(CALL, "ns", "time", single, axes, samples)
+        recorder.figure(replace(figure, flags=(*figure.flags, *noisy)))
         return
-    flags = (FLAG_DRIVER_CALLS,) if found.driver_calls else ()
+    flags = (FLAG_DRIVER_CALLS, *noisy) if found.driver_calls else noisy
     figure = sampled_figure(CALL, "ns", "time", meter, axes, found.batches[cell.call])
     recorder.figure(replace(figure, flags=(*figure.flags, *flags)))
     recorder.figure(_tail(np.concatenate(found.singles[cell.call]), single, axes, flags))

@@ -7,6 +7,7 @@ import time
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.cuda import runtime
 from allocmark.errors import DeviceOutOfMemoryError
+from allocmark.meters.quiet import QuietCores
 from allocmark.meters.timing import Loop, NativeLoop, Timed, clock
 from allocmark.meters.timing_python import PythonLoop
 from allocmark.probes.latency_cells import Cell, why_empty
@@ -23,8 +24,9 @@ class Bench:
     meter says so.
     """
 
-    def __init__(self, allocator: Allocator) -> None:
+    def __init__(self, allocator: Allocator, largest_bytes: int | None = None) -> None:
         self.allocator = allocator
+        self._largest_bytes = largest_bytes
         able = allocator.capabilities
         self.caches = Capability.CACHE in able
         self._trims = Capability.TRIM in able
@@ -34,6 +36,7 @@ class Bench:
         operation = PythonLoop(
             allocator.op, None, allocator.synchronize, "Python loop over the operation"
         )
+        self.quiet = QuietCores()
         self.loops: dict[str, Loop] = {"allocator": self._own_loop(operation)}
         if Capability.OP in able:
             self.loops["op"] = operation
@@ -85,7 +88,9 @@ class Bench:
         return runtime.memory_info()[0]
 
     def why_not_fit(self, size_bytes: int) -> str | None:
-        """Return the reason where a size is larger than the memory that is free now."""
+        """Return the reason where a size is larger than what is free now, or takes too long."""
+        if self._largest_bytes is not None and size_bytes > self._largest_bytes:
+            return f"left out of this profile: larger than {format_bytes(self._largest_bytes)}"
         if self.caches and not self._trims:
             return None  # What it still holds may serve the request: only a trial can tell.
         free_bytes = self.free_bytes()

@@ -88,6 +88,7 @@ def _read(bench: Bench, size: int, parameters: Mapping[str, Any]) -> dict[str, _
 
 def _cycle(bench: Bench, level: str, size: int) -> _Cycle:
     loop = bench.loops[level]
+    bench.quiet.settle()
     alloc = loop.alloc(size)
     free = loop.free()
     return _Cycle(alloc, free, bench.timed_trim(free))

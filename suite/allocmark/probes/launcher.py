@@ -6,6 +6,7 @@ it had sent before is kept, and the run goes on.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -40,6 +41,8 @@ _KEPT_STDERR = 2000
 AHEAD = max(1, min(3, (os.cpu_count() or 1) // 4))
 """How many processes import while one measures: enough to hide seconds of imports behind short
 measurements, few enough to leave most cores to the one that measures."""
+CORES_TO_SPARE = (os.cpu_count() or 1) >= 8
+"""Whether imports on some cores leave quiet ones to a child that must be alone."""
 
 
 def interpreter(framework: str) -> str:
@@ -59,7 +62,7 @@ class Child:
     def __init__(self, request: Request) -> None:
         self.request = request
         read_end, write_end = os.pipe()
-        self._stderr: IO[bytes] = tempfile.TemporaryFile()
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         try:
             self._process = subprocess.Popen(
                 [
@@ -110,10 +113,8 @@ class Child:
 
     def kill(self) -> None:
         """End the child and everything it started."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
     def close(self) -> None:
         """Release what the child holds here; kills it if it still runs."""
@@ -121,10 +122,8 @@ class Child:
             self.kill()
             self._process.wait()
         if self._process.stdin:
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
-            except BrokenPipeError:
-                pass
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1

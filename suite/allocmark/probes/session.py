@@ -32,7 +32,7 @@ from allocmark.errors import (
 )
 from allocmark.figures import Axis, Figure
 from allocmark.probes.experiment import Experiment, Profile
-from allocmark.probes.launcher import AHEAD, launch_all
+from allocmark.probes.launcher import AHEAD, CORES_TO_SPARE, launch_all
 from allocmark.probes.request import Outcome, Request
 from allocmark.probes.run_state import now
 from allocmark.progress import Progress
@@ -97,7 +97,9 @@ def measure_experiment(
     asked = {s: _asked(session, experiment, s) for s in chosen if s not in done}
     # One queue for all: the processes of the next documents import while this one's measure.
     requests = [request for one in asked.values() for request in one.requests]
-    with closing(launch_all(requests, ahead=0 if experiment.alone else AHEAD)) as outcomes:
+    with closing(
+        launch_all(requests, ahead=AHEAD if CORES_TO_SPARE or not experiment.alone else 0)
+    ) as outcomes:
         for number, subject in enumerate(chosen, 1):
             path = session.path(experiment, subject)
             title = f"{experiment.name} {subject} ({number}/{len(chosen)})"

@@ -1,0 +1,108 @@
+"""Readings taken only while nobody else slows the core, judged by work of our own.
+
+On a shared host a core may run at half its speed for milliseconds, because another virtual machine
+uses its other hyper-thread: the same cached hit then reads 0.4 or 0.7 microseconds, and a median
+over both says which of them was more frequent. So a fixed piece of reference work is timed before
+and after each reading. Where either took over `TOLERANCE` times the fastest seen, the reading is
+refused and the next one is tried on another core. What is refused depends on the reference work
+alone, never on the reading.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+from allocmark.meters.timing import clock, library
+
+Reading = TypeVar("Reading")
+
+TOLERANCE = 1.10
+FLAG_NOISY = "noisy-cpu"
+"""Too few readings came from a quiet core: the least disturbed of the others fill them up."""
+_CALIBRATIONS = 30
+"""Reference works on each core to find the fastest."""
+_TRIES = 6
+"""Readings tried for each one wanted, at most."""
+
+
+class QuietCores:
+    """Moves the measuring thread to where it is undisturbed; its cores are restored at the end."""
+
+    def __init__(self) -> None:
+        work = library().am_reference
+        work.argtypes, work.restype = (ctypes.c_int32,), ctypes.c_int64
+        number = clock()[1]
+        self._work: Callable[[], int] = lambda: work(number)
+        self._allowed = sorted(os.sched_getaffinity(0))
+        self._next = 0
+        self.taken = self.refused = 0
+
+    def __enter__(self) -> QuietCores:
+        self._fastest = min(self._calibrate(core) for core in self._allowed)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.sched_setaffinity(0, self._allowed)
+
+    @property
+    def refused_share(self) -> float:
+        """The share of readings that were refused."""
+        return self.refused / max(1, self.taken + self.refused)
+
+    def settle(self) -> None:
+        """Move to a core that is quiet now, or to the next one where none is."""
+        for _ in self._allowed:
+            if self.slowness() <= TOLERANCE:
+                return
+            self._move()
+
+    def slowness(self) -> float:
+        """Return how long the reference work takes now, over the fastest it was seen to take."""
+        taken = self._work()
+        self._fastest = min(self._fastest, taken)
+        return taken / self._fastest
+
+    def take(self, read: Callable[[], Reading], count: int) -> tuple[list[Reading], bool]:
+        """Return `count` readings, and whether all of them come from a quiet core."""
+        kept: list[Reading] = []
+        disturbed: list[tuple[float, int, Reading]] = []
+        self.settle()
+        before = self.slowness()
+        for number in range(count * _TRIES):
+            reading = read()
+            after = self.slowness()
+            worst = max(before, after)
+            before = after
+            if worst <= TOLERANCE:
+                kept.append(reading)
+                if len(kept) == count:
+                    break
+            else:
+                disturbed.append((worst, number, reading))
+                self.settle()
+                before = self.slowness()
+        self.taken += len(kept)
+        self.refused += len(disturbed)
+        quiet = len(kept) == count
+        kept += [
+            reading
+            for _, _, reading in sorted(disturbed, key=lambda item: item[:2])[: count - len(kept)]
+        ]
+        return kept, quiet
+
+    def _calibrate(self, core: int) -> int:
+        os.sched_setaffinity(0, {core})
+        return min(self._work() for _ in range(_CALIBRATIONS))
+
+    def _move(self) -> None:
+        self._next = (self._next + 1) % len(self._allowed)
+        os.sched_setaffinity(0, {self._allowed[self._next]})
