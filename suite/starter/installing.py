@@ -53,7 +53,7 @@ def complete(
                 f"the locks in {LOCKS.name}/ hold no {', '.join(unknown)} for this Python: "
                 "start with Python 3.11 to 3.14, or install it there yourself"
             )
-        _install(environment, {name: entries[name] for name in sorted(lacking)})
+        _install(environment, sorted(f"{k}=={v}" for k, v in lacking.items()), entries)
         before, lacking = lacking, missing(environment, groups)
         if set(before) & set(lacking):
             again = ", ".join(sorted(set(before) & set(lacking)))
@@ -64,11 +64,12 @@ def complete(
     raise StartError(f"delete {environment.folder} and start again: its needs have no end")
 
 
-def _install(environment: Environment, entries: dict[str, list[str]]) -> None:
-    print(f"adding {', '.join(entries)}", flush=True)
+def _install(environment: Environment, pins: Sequence[str], entries: dict[str, list[str]]) -> None:
+    print(f"adding {', '.join(pins)}", flush=True)
+    lines = [line for pin in pins for line in entries[pin.partition("==")[0]]]
     with tempfile.TemporaryDirectory(prefix="allocmark-start-") as scratch:
         wanted = Path(scratch) / "requirements.txt"
-        wanted.write_text("\n".join(line for lines in entries.values() for line in lines) + "\n")
+        wanted.write_text("\n".join(lines) + "\n")
         command = [str(environment.python), "-m", "pip", "install", "--no-deps", "--no-user"]
         command += ["--require-hashes", "--disable-pip-version-check", "--no-input"]
         variables = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
@@ -87,12 +88,12 @@ def _install(environment: Environment, entries: dict[str, list[str]]) -> None:
             if shown := _SHOWN.search(line):
                 print(f"  {shown['what']} ({shown['size']})", flush=True)
         if process.wait() != 0:
-            raise StartError(_explanation("\n".join(said), list(entries)))
+            raise StartError(_explanation("\n".join(said), pins))
 
 
-def _explanation(said: str, names: Sequence[str]) -> str:
+def _explanation(said: str, pins: Sequence[str]) -> str:
     """Return what pip's output means and what to do, as one sentence."""
-    needed = ", ".join(names)
+    needed = ", ".join(pins)
     carried = "set PIP_NO_INDEX=1 and PIP_FIND_LINKS to a folder with the wheels of"
     if _FULL.search(said):
         return (

@@ -8,6 +8,9 @@ from pathlib import Path
 
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)(?:\s*;\s*(?P<when>[^\\]+))?")
 
+# "    # via typer", or one of the lines below a bare "    # via"; not the project, not a file.
+_VIA = re.compile(r"^ +# (?:via |  )(?P<name>[A-Za-z0-9._-]*[A-Za-z0-9])$")
+
 
 def normalized(name: str) -> str:
     """Return a distribution's name as packaging tools compare it."""
@@ -38,6 +41,19 @@ def pins(entry_list: Iterable[str]) -> list[tuple[str, str]]:
     """Return version and marker (empty where there is none) of each entry of one name."""
     matches = (_PIN.match(entry) for entry in entry_list)
     return [(match["version"], (match["when"] or "").strip()) for match in matches if match]
+
+
+def needs(paths: Iterable[Path]) -> dict[str, set[str]]:
+    """Return what each distribution needs, by the notes that the locks carry ("via")."""
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        needed = ""
+        for line in path.read_text().splitlines():
+            if match := _PIN.match(line):
+                needed = normalized(match["name"])
+            elif (note := _VIA.match(line)) and needed:
+                found.setdefault(normalized(note["name"]), set()).add(needed)
+    return found
 
 
 def _entries(text: str) -> list[str]:

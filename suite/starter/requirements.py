@@ -36,13 +36,15 @@ def declared(groups: Sequence[str], pyproject: Path = PYPROJECT) -> list[str]:
     return found
 
 
-def missing(roots: Iterable[str], pinned: dict[str, str], own: Path) -> dict[str, str | None]:
+def missing(
+    roots: Iterable[str], pinned: dict[str, str], needs: dict[str, set[str]], own: Path
+) -> dict[str, str | None]:
     """Return every distribution that is needed and not there as it must be: name to locked version.
 
     What the environment itself installed (under `own`) must be what the lock says, what the
-    starting interpreter brings need only lie in the declared range. What a distribution that is
-    absent needs is known once it is installed: ask again then. The version is None where the
-    locks hold none for this Python.
+    starting interpreter brings need only lie in the declared range. What an absent distribution
+    needs is told by the locks (`needs`), without ranges: ask again once it is installed. The
+    version is None where the locks hold none for this Python.
     """
     lacking: dict[str, str | None] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
@@ -57,6 +59,7 @@ def missing(roots: Iterable[str], pinned: dict[str, str], own: Path) -> dict[str
         present = _present(name)
         if present is None or not _fits(present, requirement, pinned.get(name), own):
             lacking[name] = pinned.get(name)
+            waiting += [Requirement(child) for child in needs.get(name, ()) if child in pinned]
             continue
         for text in present.requires or ():
             needed = Requirement(text)
@@ -104,5 +107,7 @@ def _is_in(present: metadata.Distribution, folder: Path) -> bool:
 
 
 if __name__ == "__main__":
-    _pinned = pinned_here(locks.entries(sorted(LOCKS.glob("*.txt"))))
-    print(json.dumps(missing(declared(sys.argv[1:]), _pinned, Path(sys.prefix))))
+    _files = sorted(LOCKS.glob("*.txt"))
+    _pinned = pinned_here(locks.entries(_files))
+    _roots = declared(sys.argv[1:])
+    print(json.dumps(missing(_roots, _pinned, locks.needs(_files), Path(sys.prefix))))
