@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
@@ -38,6 +39,7 @@ class QuietCores:
         number = clock()[1]
         self._work: Callable[[], int] = lambda: work(number)
         self._allowed = sorted(os.sched_getaffinity(0))
+        self._fastest = sys.maxsize
         self._next = 0
         self.taken = self.refused = 0
 

@@ -41,7 +41,7 @@ _KEPT_STDERR = 2000
 AHEAD = max(1, min(3, (os.cpu_count() or 1) // 4))
 """How many processes import while one measures: enough to hide seconds of imports behind short
 measurements, few enough to leave most cores to the one that measures."""
-CORES_TO_SPARE = (os.cpu_count() or 1) >= 8
+CORES_TO_SPARE = AHEAD > 1
 """Whether imports on some cores leave quiet ones to a child that must be alone."""
 
 
