@@ -48,6 +48,15 @@ def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(
     assert left == ["lock"]
 
 
+def test_a_cache_that_cannot_be_written_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(AllocmarkError, match=r"cannot be written \(.*\): set XDG_CACHE_HOME"):
+        build.build()
+
+
 def test_a_second_build_is_the_first_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,8 +70,7 @@ report(times)
 """
     first, second, third = emulated(code, variables=faults("cudaMalloc@2=delay:300"))
     assert second > 0.3
-    assert first < 0.2
-    assert third < 0.2
+    assert max(first, third) < second
 
 
 def test_a_neighbour_takes_memory(emulated: Callable[..., Any]) -> None:

@@ -177,8 +177,15 @@ def build() -> Path:
     home = _cache() / _key(compiler)
     if home.is_dir():
         return home
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with (home.parent / "lock").open("w") as lock:
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        lock_file = (home.parent / "lock").open("w")
+    except OSError as error:
+        raise AllocmarkError(
+            f"the emulated driver is built into {home.parent}, which cannot be written "
+            f"({error.strerror}): set XDG_CACHE_HOME to a folder that can"
+        ) from error
+    with lock_file as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if home.is_dir():  # Another process built it while this one waited.
             return home
