@@ -1,0 +1,21 @@
+"""What holds for every test: nothing of the user's reaches it, and hypothesis repeats in CI."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# Two busy cores make single examples slow now and then: time is not what these tests are about.
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep settings of the one who runs the tests from deciding about them."""
+    for name in list(os.environ):
+        if name.startswith(("ALLOCMARK_", "PYTORCH_")) and name != "ALLOCMARK_EMULATOR_CONFIG":
+            monkeypatch.delenv(name)

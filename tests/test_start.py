@@ -1,0 +1,310 @@
+"""``suite/start.py``: what is missing is found and said; what is there is used."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pip._vendor.packaging.requirements import Requirement
+
+from starter import commands, environment, installing, locks, requirements
+from starter.errors import StartError
+from starter.interpreter import Framework, frameworks, site_folders
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "requirements").glob("*.txt"))
+LOCK = """\
+asv==0.6.6 ; python_version < '3.15' \\
+    --hash=sha256:aa \\
+    --hash=sha256:bb
+    # via allocmark (pyproject.toml)
+Json_5==0.17.3 \\
+    --hash=sha256:cc
+    # via
+    #   -c requirements/core.txt
+    #   asv
+numpy==1.0 ; python_version < '3.2' \\
+    --hash=sha256:dd
+numpy==2.0 ; python_version >= '3.2' \\
+    --hash=sha256:ee
+    # via asv
+"""
+
+
+def _distribution(folder: Path, name: str, version: str, *requires: str) -> None:
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    (info / "METADATA").write_text("\n".join([*lines, *(f"Requires-Dist: {r}" for r in requires)]))
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    path = tmp_path / "lock.txt"
+    path.write_text(LOCK)
+    return path
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of packages that is all this process sees."""
+    folder = tmp_path / "host"
+    folder.mkdir()
+    monkeypatch.setattr(sys, "path", [str(folder)])
+    return folder
+
+
+def test_entries_keep_pins_with_their_hashes(lock: Path) -> None:
+    found = locks.entries([lock, lock])
+    assert list(found) == ["asv", "json-5", "numpy"]
+    assert found["asv"][0].count("--hash=sha256:") == 2
+    assert locks.pins(found["numpy"]) == [
+        ("1.0", "python_version < '3.2'"),
+        ("2.0", "python_version >= '3.2'"),
+    ]
+    assert requirements.pinned_here(found) == {"asv": "0.6.6", "json-5": "0.17.3", "numpy": "2.0"}
+
+
+def test_needs_are_read_from_the_notes(lock: Path) -> None:
+    assert locks.needs([lock]) == {"asv": {"json-5", "numpy"}}
+
+
+def test_an_entry_that_is_no_pin_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lock.txt"
+    path.write_text("asv>=0.6\n")
+    with pytest.raises(ValueError, match="no pin"):
+        locks.entries([path])
+
+
+def test_the_locks_hold_what_the_project_declares() -> None:
+    pinned = requirements.pinned_here(locks.entries(FILES))
+    groups = ["core", "torch", "report", "test", "dev"]
+    for text in requirements.declared(groups):
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(pinned[locks.normalized(requirement.name)])
+
+
+def test_locks_agree_with_each_other() -> None:
+    for name, entries in locks.entries(FILES).items():
+        whens = [when for _, when in locks.pins(entries)]
+        assert len(whens) == len(set(whens)), name
+
+
+def test_what_is_absent_or_out_of_range_is_missing_with_its_needs(host: Path) -> None:
+    _distribution(host, "rich", "15.0", "pygments>=2", "colorama; extra == 'jupyter'")
+    _distribution(host, "typer", "0.1")
+    pinned = {"asv": "0.6.6", "json5": "1", "pygments": "2.2", "typer": "0.2"}
+    needs = {"asv": {"json5", "pywin32"}}
+    roots = ["rich>=13", "typer>=0.2", "asv==0.6.6", "win==1; sys_platform == 'win32'"]
+    lacking = requirements.missing(roots, pinned, needs, host / "own")
+    assert lacking == {"asv": "0.6.6", "json5": "1", "pygments": "2.2", "typer": "0.2"}
+
+
+def test_only_what_the_environment_brought_itself_must_be_the_locked_one(host: Path) -> None:
+    _distribution(host, "rich", "15.0")
+    pinned = {"rich": "16.0"}
+    assert requirements.missing(["rich>=13"], pinned, {}, host / "own") == {}
+    assert requirements.missing(["rich>=13"], pinned, {}, host) == {"rich": "16.0"}
+
+
+def test_extras_that_are_asked_for_are_followed(host: Path) -> None:
+    _distribution(host, "toolkit", "1", "blas; extra == 'blas'", "fft; extra == 'fft'")
+    lacking = requirements.missing(["toolkit[blas]"], {"blas": "3"}, {}, host)
+    assert lacking == {"blas": "3"}
+
+
+def test_a_name_outside_the_locks_has_no_version(host: Path) -> None:
+    assert requirements.missing(["asv"], {}, {}, host) == {"asv": None}
+
+
+def test_frameworks_are_seen_without_being_imported(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    _distribution(host, "torch", "2.11.0+cpu")
+    (host / "torch").mkdir()
+    (host / "torch" / "__init__.py").write_text("raise AssertionError('imported')")
+    (host / "torch" / "version.py").write_text("cuda: Optional[str] = None\n")
+    assert frameworks() == [Framework("torch", "2.11.0+cpu", cpu_only=True)]
+    (host / "torch" / "version.py").write_text("cuda: Optional[str] = '13.0'\n")
+    assert [str(found) for found in frameworks()] == ["torch 2.11.0+cpu"]
+
+
+def test_site_folders_are_those_of_the_path() -> None:
+    assert all(Path(folder).is_dir() for folder in site_folders())
+    assert set(site_folders()) <= set(sys.path)
+
+
+@pytest.mark.parametrize(
+    ("said", "variables", "part"),
+    [
+        ("OSError: [Errno 28] No space left on device", {}, "the disk is full"),
+        ("Failed to establish a new connection: [Errno -3]", {}, "pip cannot reach"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES", {}, "is not the locked one"),
+        ("ERROR: No matching distribution found for asv==1", {}, "pip's index has no asv==1"),
+        (
+            "ERROR: No matching distribution found for asv==1",
+            {"PIP_NO_INDEX": "1"},
+            "PIP_NO_INDEX is set) lack asv==1",
+        ),
+        ("ERROR: first\nERROR: odd", {}, "pip could not install asv==1: ERROR: odd"),
+        ("", {}, "it gave no reason"),
+    ],
+)
+def test_a_failure_of_pip_is_one_sentence(
+    said: str, variables: Mapping[str, str], part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    told = installing._explanation(said, ["asv==1"])
+    assert part in told and "\n" not in told
+
+
+@pytest.mark.parametrize(
+    ("output", "part"),
+    [
+        ("The virtual environment was not created: ensurepip is not available", "python3-venv"),
+        ("Error: [Errno 28] No space left on device", "full"),
+        ("odd", "failed: odd"),
+    ],
+)
+def test_a_failure_of_venv_is_one_sentence(
+    output: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho '{output}'\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(StartError, match=part):
+        environment.Environment(tmp_path / "build" / "venv", (), "maker").prepare()
+
+
+def test_a_full_folder_is_said_before_anything_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "VENV", tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("", (), {"free": 1 << 30}))
+    with pytest.raises(StartError, match=r"has 1\.0 GiB free and needs"):
+        commands._check_room(with_torch=True)
+
+
+def test_no_compiler_and_no_git_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "find_spec", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda name: name if name == "git" else None)
+    with pytest.raises(StartError, match="no C compiler"):
+        commands._check_machine("run")
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    with pytest.raises(StartError, match="git was not found"):
+        commands._check_machine("lint")
+
+
+def test_an_unknown_command_shows_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(["walk"]) == commands.EXIT_START
+    assert "suite/start.py COMMAND" in capsys.readouterr().err
+    assert commands.main(["--help"]) == 0
+
+
+# A real start, in a clone, from an interpreter that is itself an environment.
+
+
+def _start(clone: Path, python: Path, *words: str, **variables: str) -> tuple[int, str]:
+    inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PIP_CONSTRAINT")}
+    done = subprocess.run(
+        [str(python), "suite/start.py", *words],
+        cwd=clone,
+        env={**inherited, **variables},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what git tracks, as a repository."""
+    folder = tmp_path_factory.mktemp("start") / "clone"
+    folder.mkdir()
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        pytest.skip("this is no git clone")
+    for name in filter(None, listed.stdout.split("\0")):
+        if name.startswith(("suite/", "requirements/", "pyproject", "asv.conf")):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes((ROOT / name).read_bytes())
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def host_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with a framework in it and nothing else."""
+    folder = tmp_path_factory.mktemp("host")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    _distribution(packages, "torch", "2.11.0")
+    (packages / "torch").mkdir()
+    (packages / "torch" / "__init__.py").write_text("")
+    return folder / "bin" / "python"
+
+
+def test_offline_without_wheels_names_all_that_is_needed(
+    clone: Path, host_python: Path, tmp_path: Path
+) -> None:
+    code, said = _start(
+        clone, host_python, "run", "--help", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path)
+    )
+    assert code == commands.EXIT_START
+    assert f"measured: torch 2.11.0 of {host_python}" in said
+    last = said.splitlines()[-1]
+    assert "put the wheels of these there" in last
+    assert "asv==0.6.6" in last and "json5==" in last and "torch==" not in last
+    assert "Traceback" not in said
+
+
+def test_what_the_starting_interpreter_brings_is_used(
+    clone: Path, host_python: Path, tmp_path: Path
+) -> None:
+    """All of it lies in a folder that the interpreter sees by a path file, as in an image."""
+    (packages,) = host_python.parents[1].glob("lib/python3*/site-packages")
+    here = [folder for folder in site_folders() if (Path(folder) / "numpy").is_dir()]
+    if not here:
+        pytest.skip("the packages of this interpreter lie in no folder that can be lent")
+    (packages / "lent.pth").write_text("\n".join(here) + "\n")
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
+    code, said = _start(clone, host_python, "run", "--help", **offline)
+    assert (code, "adding" in said) == (0, False), said
+    assert "--quick" in said
+    code, said = _start(clone, host_python, "run", "--help", **offline)
+    assert code == 0 and "measured:" not in said
+
+    own = clone / "build" / "venv" / "bin"
+    code, said = _start(clone, own / "python", "run", "--help", **offline)
+    assert code == 0, said
+    done = subprocess.run(
+        [own / "allocmark", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("allocmark ")
+    note = json.loads((clone / "build" / "venv" / "allocmark-start.json").read_text())
+    assert note["groups"] == ["core", "report"] and note["started_with"] == str(host_python)
+
+
+def test_an_old_python_gets_a_sentence() -> None:
+    """The file must parse and turn away what is too old: its check, under another version."""
+    text = (ROOT / "suite" / "start.py").read_text()
+    older = text.replace("(3, 11)", "(4, 0)")
+    done = subprocess.run(
+        [sys.executable, "-c", older], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("allocmark needs Python 3.11 or later and this is ")
+    assert "Traceback" not in done.stderr
