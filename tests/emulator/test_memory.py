@@ -46,6 +46,49 @@ report([held, start - free_bytes()])
     assert emulated(code) == [2 * MIB, 0]
 
 
+def test_a_reset_gives_everything_back(emulated: Callable[..., Any]) -> None:
+    code = """
+import pynvml
+pynvml.nvmlInit()
+card = pynvml.nvmlDeviceGetHandleByIndex(0)
+def used():
+    return pynvml.nvmlDeviceGetMemoryInfo(card).used // MIB
+stream = ctypes.c_void_p()
+seen = []
+for _ in range(2):
+    for size in (100, MIB + 1, 100 * MIB):
+        assert malloc(size)[0] == 0
+    runtime("cudaMallocAsync", ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(MIB), stream)
+    before = used()
+    assert runtime("cudaDeviceReset") == 0
+    seen.append([before, used()])
+report(seen)
+"""
+    assert emulated(code) == [[527 + 2 + 2 + 100 + 32, 0]] * 2
+
+
+def test_the_driver_s_own_context_can_be_released(emulated: Callable[..., Any]) -> None:
+    code = """
+import pynvml
+pynvml.nvmlInit()
+card = pynvml.nvmlDeviceGetHandleByIndex(0)
+def used():
+    return pynvml.nvmlDeviceGetMemoryInfo(card).used // MIB
+driver = ctypes.CDLL("libcuda.so.1")
+context, pointer = ctypes.c_void_p(), ctypes.c_uint64()
+size = ctypes.c_size_t(10 * MIB)
+seen = [driver.cuInit(0), driver.cuMemAlloc_v2(ctypes.byref(pointer), size), used()]
+for _ in range(2):
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+driver.cuCtxSetCurrent(context)
+seen += [driver.cuMemAlloc_v2(ctypes.byref(pointer), size), used()]
+seen += [driver.cuDevicePrimaryCtxRelease_v2(0), used()]
+seen += [driver.cuDevicePrimaryCtxRelease_v2(0), used()]
+report(seen)
+"""
+    assert emulated(code) == [0, 201, 0, 0, 537, 0, 537, 0, 0]
+
+
 def test_free_of_a_foreign_or_interior_pointer_is_refused(emulated: Callable[..., Any]) -> None:
     code = """
 pointer = malloc(4 * MIB)[1]
