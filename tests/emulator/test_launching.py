@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -107,6 +108,21 @@ def test_a_terminated_launcher_ends_its_command_and_clears_up() -> None:
         process.stdout.read()
         assert process.wait(timeout=10) == 128 + signal.SIGTERM
     assert not Path(state).exists()
+
+
+def test_what_a_killed_launcher_left_is_swept() -> None:
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    left = Path(f"/dev/shm/allocmark-emulator-{gone.pid}-left")
+    kept = Path(f"/dev/shm/allocmark-emulator-{os.getpid()}-kept")
+    left.touch()
+    kept.touch()
+    try:
+        assert launcher.emulate(["true"], gpu="h200") == 0
+        assert not left.exists()
+        assert kept.exists()
+    finally:
+        kept.unlink()
 
 
 def test_other_programs_run_as_before() -> None:

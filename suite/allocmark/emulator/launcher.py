@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -21,6 +22,7 @@ _SMALLEST_BYTES = 64 * MIB
 _LARGEST_BYTES = 1024 * GIB
 _CONFIG = "ALLOCMARK_EMULATOR_CONFIG"
 _SHARED_MEMORY = Path("/dev/shm")
+_PREFIX = "allocmark-emulator-"
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -103,7 +105,8 @@ def emulate(
     among the reasons.
     """
     _check(gpu, memory_bytes, devices)
-    handle, name = tempfile.mkstemp(prefix="allocmark-emulator-", dir=_SHARED_MEMORY)
+    _sweep()
+    handle, name = tempfile.mkstemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_SHARED_MEMORY)
     os.close(handle)
     state = Path(name)
     try:
@@ -111,6 +114,15 @@ def emulate(
         return _run(command, {**os.environ, **variables})
     finally:
         state.unlink(missing_ok=True)
+
+
+def _sweep() -> None:
+    """Remove the states of launchers that were killed before they could."""
+    for path in _SHARED_MEMORY.glob(f"{_PREFIX}*"):
+        owner = path.name.removeprefix(_PREFIX).split("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            with contextlib.suppress(OSError):  # Another user's, or another launcher was faster.
+                path.unlink()
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
