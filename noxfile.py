@@ -9,7 +9,7 @@ from __future__ import annotations
 import nox
 
 nox.needs_version = ">=2024.10"
-nox.options.sessions = ["lint", "tests", "package"]
+nox.options.sessions = ["lint", "tests"]
 
 _START = ("python3", "suite/start.py")
 # Each lock holds the ones before it, and keeps their versions.
@@ -38,16 +38,6 @@ def tests(session: nox.Session) -> None:
 def run(session: nox.Session) -> None:
     """Measure, on the emulated driver where there is no GPU; arguments go to `allocmark run`."""
     session.run(*_START, "run", *session.posargs, external=True)
-
-
-@nox.session
-def package(session: nox.Session) -> None:
-    """Build the wheel, install it alone, and see that it finds what it ships."""
-    session.install("build")
-    folder = session.create_tmp()
-    session.run("python", "-m", "build", "--wheel", "--outdir", folder, silent=True)
-    session.install("--no-index", "--no-deps", "--find-links", folder, "allocmark")
-    session.run("python", "tests/check_package.py")
 
 
 @nox.session
