@@ -100,13 +100,13 @@ def _explanation(said: str, pins: Sequence[str]) -> str:
             "the disk is full: make room (TMPDIR and PIP_CACHE_DIR may point to another disk) "
             "and start again, what is installed stays"
         )
-    if _UNREACHABLE.search(said):
-        return f"pip cannot reach its package index: connect this machine, or {carried} {needed}"
     if "DO NOT MATCH THE HASHES" in said:
         return (
             "a file that pip found is not the locked one: use the wheels of the versions in "
             f"{LOCKS.name}/ for {needed}"
         )
+    if _UNREACHABLE.search(said):
+        return f"pip cannot reach its package index: connect this machine, or {carried} {needed}"
     absent = re.search(r"No matching distribution found for (\S+)", said)
     if absent and os.environ.get("PIP_NO_INDEX"):
         return (
