@@ -51,7 +51,6 @@ def test_where_no_core_is_quiet_the_least_disturbed_fill_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cores = _cores(monkeypatch, _forever(150))
-    cores._fastest = 100
     readings = iter(range(1000))
     kept, quiet = cores.take(lambda: next(readings), 5)
     assert len(kept) == 5

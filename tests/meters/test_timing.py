@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from allocmark.allocators.base import NativeCalls
 from allocmark.compile import shared_library
 from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
@@ -25,8 +28,6 @@ from allocmark.meters.timing import (
 from allocmark.meters.timing_cross import CrossCheck
 from allocmark.meters.timing_python import PythonLoop, no_garbage_collection, nothing
 from allocmark.statistics import median_interval
-from hypothesis import given
-from hypothesis import strategies as st
 
 EMPTY_PAIR_NS = 20
 SLACK = 3

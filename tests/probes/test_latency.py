@@ -6,6 +6,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from replay_support import needs_torch
+from timing_support import CachingAllocator, Cells, cells, in_child, key, recorded, request_of
+
 from allocmark.allocators import BASE, registry
 from allocmark.cuda import runtime
 from allocmark.documents import Failure
@@ -18,8 +21,6 @@ from allocmark.probes.latency_levels import Bench
 from allocmark.probes.latency_misses import measure_misses
 from allocmark.probes.request import Outcome
 from allocmark.units import GIB, KIB, MIB
-from replay_support import needs_torch
-from timing_support import CachingAllocator, Cells, cells, in_child, key, recorded, request_of
 
 SOME = [512, 2 * MIB, 32 * GIB]
 SHORT: dict[str, Any] = {"sizes": SOME, "hit_batches": 20, "single_calls": 200, "miss_samples": 6}

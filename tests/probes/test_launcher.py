@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -91,8 +91,8 @@ def test_abandoned_children_do_not_outlive_the_run(allocator_file: Path) -> None
     running = launch_all(requests, ahead=2)
     next(running)
     running.close()  # type: ignore[attr-defined]
-    listed = os.popen("ps -eo args").read()
-    assert str(allocator_file) not in listed
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert str(allocator_file) not in listed.stdout
 
 
 def test_a_stray_setting_of_the_user_is_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,12 +109,12 @@ def test_a_child_that_cannot_be_started_has_a_reason_and_leaks_nothing(
 ) -> None:
     monkeypatch.setenv("ALLOCMARK_PYTHON_CUDA", "/nonexistent/python")
     (failure,) = launch(Request("latency", "x", 1.0)).failures
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
         launch(Request("latency", "x", 1.0))
     assert "/nonexistent/python cannot be started" in failure.reason
     assert "ALLOCMARK_PYTHON_CUDA" in failure.reason
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_the_interpreter_of_a_framework_is_configurable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +124,8 @@ def test_the_interpreter_of_a_framework_is_configurable(monkeypatch: pytest.Monk
 
 
 def test_a_request_survives_the_pipe(tmp_path: Path) -> None:
-    request = Request("latency", "torch-native", 2.5, {"a": [1, 2]}, {"X": "1"}, "torch", 1, tmp_path)
+    request = Request(
+        "latency", "torch-native", 2.5, {"a": [1, 2]}, {"X": "1"}, "torch", 1, tmp_path
+    )
     assert Request.from_json(request.to_json()) == request
     assert Outcome(request, 1.0).figures == ()

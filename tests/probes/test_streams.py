@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from replay_support import needs_torch
+from timing_support import Cells, cells, in_child, key, recorded, request_of
+
 from allocmark.allocators import BASE, registry
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.documents import Failure
@@ -14,8 +17,6 @@ from allocmark.probes.experiment import PROFILES
 from allocmark.probes.request import Outcome
 from allocmark.probes.streams import EXPERIMENT, POOL_BLOCK_BYTES, POOL_BLOCKS, Streams
 from allocmark.units import MIB
-from replay_support import needs_torch
-from timing_support import Cells, cells, in_child, key, recorded, request_of
 
 COUNTS = (1, 2, 4, 8, 16)
 STREAMING = [name for name in BASE if Capability.STREAMS in registry()[name].capabilities]

@@ -3,9 +3,9 @@
 On a shared host a core may run at half its speed for milliseconds, because another virtual machine
 uses its other hyper-thread: the same cached hit then reads 0.4 or 0.7 microseconds, and a median
 over both says which of them was more frequent. So a fixed piece of reference work is timed before
-and after each reading. Where either took over `TOLERANCE` times the fastest seen, the reading is
-refused and the next one is tried on another core. What is refused depends on the reference work
-alone, never on the reading.
+and after each reading. Where either took over `TOLERANCE` times what it takes on a quiet core, the
+reading is refused and the next one is tried on another core. What is refused depends on the
+reference work alone, never on the reading.
 """
 
 from __future__ import annotations
@@ -22,11 +22,17 @@ from allocmark.meters.timing import clock, library
 Reading = TypeVar("Reading")
 
 TOLERANCE = 1.10
+_QUIET_QUANTILE = 0.25
+"""Of the fastest reference work of each core, calibrated one after another: a quarter of the cores
+being quiet at any moment is enough, and one that happens to boost higher sets no standard."""
+_ON_ONE_CORE = 8
+"""Readings kept before the next core's turn: cores differ, and a median should not depend on which
+one the process was started on."""
 FLAG_NOISY = "noisy-cpu"
 """Too few readings came from a quiet core: the least disturbed of the others fill them up."""
 _CALIBRATIONS = 30
 """Reference works on each core to find the fastest."""
-_TRIES = 6
+_TRIES = 4
 """Readings tried for each one wanted, at most."""
 
 
@@ -39,12 +45,13 @@ class QuietCores:
         number = clock()[1]
         self._work: Callable[[], int] = lambda: work(number)
         self._allowed = sorted(os.sched_getaffinity(0))
-        self._fastest = sys.maxsize
+        self._quiet_ns: float = sys.maxsize
         self._next = 0
         self.taken = self.refused = 0
 
     def __enter__(self) -> QuietCores:
-        self._fastest = min(self._calibrate(core) for core in self._allowed)
+        fastest = sorted(self._calibrate(core) for core in self._allowed)
+        self._quiet_ns = fastest[int(_QUIET_QUANTILE * len(fastest))]
         return self
 
     def __exit__(
@@ -68,10 +75,8 @@ class QuietCores:
             self._move()
 
     def slowness(self) -> float:
-        """Return how long the reference work takes now, over the fastest it was seen to take."""
-        taken = self._work()
-        self._fastest = min(self._fastest, taken)
-        return taken / self._fastest
+        """Return how long the reference work takes now, over what it takes on a quiet core."""
+        return self._work() / self._quiet_ns
 
     def take(self, read: Callable[[], Reading], count: int) -> tuple[list[Reading], bool]:
         """Return `count` readings, and whether all of them come from a quiet core."""
@@ -88,6 +93,10 @@ class QuietCores:
                 kept.append(reading)
                 if len(kept) == count:
                     break
+                if len(kept) % _ON_ONE_CORE == 0:
+                    self._move()
+                    self.settle()
+                    before = self.slowness()
             else:
                 disturbed.append((worst, number, reading))
                 self.settle()

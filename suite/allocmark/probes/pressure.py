@@ -42,7 +42,7 @@ from allocmark.workloads import catalog
 _OOM_QUICK = ("torch-native",)
 _OOM_FULL = ("torch-native", "torch-expandable", "torch-split64")
 """The settings that torch's own message at an OOM has pointed to over the years."""
-_OOM_S, _OOM_LIMIT_S = 18.0, 45.0
+_OOM_S, _OOM_LIMIT_S = 8.0, 30.0
 _COUNTERS_LIMIT_S = 30.0
 
 
