@@ -114,7 +114,7 @@ def test_hits_never_ask_the_driver_and_misses_always_do(no_gpu: None) -> None:
     assert "driver-calls" not in hit.flags
     assert len(hit.samples) == 20
     tail = found["call_p99_ns", key(Cell("hit", "pair", "allocator", "host").axes(512))]
-    assert sum(tail.counts) == 200
+    assert 200 <= sum(tail.counts) < 2 * 200
     miss = found["call_ns", key(Cell("miss", "alloc", "allocator", "host").axes(512))]
     assert len(miss.samples) == 6
     assert miss.meter == "Python loop over raw calls"

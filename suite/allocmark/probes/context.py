@@ -4,8 +4,8 @@ Document ``context``, subject = who creates the context: ``driver`` (the bare dr
 ``runtime`` (libcudart), ``torch``, ``cupy``, ``jax``. Four parts, each in processes of its own.
 
 **Cold** (all subjects): fresh processes, at least ten for each module loading in full, six in
-quick (fewer have no interval), the two kinds of loading in turns. In quick ``torch`` is measured
-LAZY only. Axes ``{stage, module_loading}``, and ``meter`` where bytes are read.
+quick (fewer have no interval), the two kinds of loading in turns. In quick only ``driver`` and
+``torch``, the latter LAZY only. Axes ``{stage, module_loading}``, and ``meter`` for bytes.
 
 - ``module_loading``: ``LAZY`` or ``EAGER`` (CUDA_MODULE_LOADING);
 - ``stage``, in this order, see `context_subjects` for the exact calls: ``import`` (the framework,
@@ -72,6 +72,8 @@ __all__ = ["EXPERIMENT", "Context"]
 
 LOADINGS = ("LAZY", "EAGER")
 _COLD_LIMIT_S, _LIMIT_S = 60.0, 120.0
+_QUICK_SUBJECTS = ("driver", "torch")
+"""EAGER loading of cuBLAS takes the others seconds in each process."""
 _NOT_QUICK = "left out of the quick profile: it takes seconds for each process"
 _UNFINISHED = "the probe ended before it came to this"
 
@@ -90,7 +92,7 @@ class Context(Experiment):
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
         """Return who creates a context; no allocator has a part in it."""
-        return list(SUBJECTS)
+        return list(SUBJECTS) if profile.all_settings else list(_QUICK_SUBJECTS)
 
     def requests(self, subject: str, profile: Profile) -> list[Request]:
         """Return the cold processes, the kinds of loading in turns, and one for each other part.

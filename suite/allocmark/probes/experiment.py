@@ -41,7 +41,7 @@ PROFILES = {
     profile.name: profile
     for profile in (
         Profile("full", 10, 200, 10_000, 30, 1.0, None, capacity_search=True, all_settings=True),
-        Profile("quick", 6, 200, 2_000, 5, 0.1, 8 * GIB, capacity_search=False, all_settings=False),
+        Profile("quick", 6, 200, 500, 5, 0.1, 8 * GIB, capacity_search=False, all_settings=False),
     )
 }
 

@@ -78,9 +78,13 @@ class Latency(Experiment):
         self._known: dict[str, Allocator] = {}
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
-        """Return the base allocators and whatever is no mere setting of a base one."""
+        """Return the base allocators and, in full, whatever is no mere setting of a base one."""
         self._known = {allocator.name: allocator for allocator in allocators}
-        return [a.name for a in allocators if a.name in BASE or a.framework not in _SETTINGS_OF]
+        return [
+            a.name
+            for a in allocators
+            if a.name in BASE or (profile.all_settings and a.framework not in _SETTINGS_OF)
+        ]
 
     def requests(self, subject: str, profile: Profile) -> list[Request]:
         allocator = self._known.get(subject) or registry()[subject]

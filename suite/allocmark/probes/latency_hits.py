@@ -31,7 +31,9 @@ _BATCH = {True: (32, 10), False: (64, 20)}
 takes longer): some 50 microseconds of cached hits."""
 _LIVE_BYTES = 4 * GIB
 """The blocks of an alloc-only batch take no more than this, nor a quarter of what is free."""
-_SINGLES_AT_ONCE = 50
+_SINGLES_AT_ONCE = 20
+_SINGLES_TRIES = 2
+"""Ten thousand single calls take longest of all: half of them may be refused, no more."""
 _QUANTILE = 0.99
 FLAG_DRIVER_CALLS = "driver-calls"
 """The allocator asked the driver during these hits: not all of them were hits."""
@@ -123,7 +125,9 @@ def _visit(
         found.noisy |= not (quiet and still)
         # Short runs of single calls: a core seldom stays quiet for long.
         taken, _ = take(
-            partial(loop.singles, size, _SINGLES_AT_ONCE), ceil(singles / _SINGLES_AT_ONCE)
+            partial(loop.singles, size, _SINGLES_AT_ONCE),
+            ceil(singles / _SINGLES_AT_ONCE),
+            _SINGLES_TRIES,
         )
         for run in taken:
             found.singles["pair"].append(run.pair_ns)
