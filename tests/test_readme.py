@@ -1,0 +1,63 @@
+"""Every figure that the README states is a row of the committed results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from allocmark.store import load
+from allocmark.units import MIB
+
+PROJECT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def figures() -> pd.DataFrame:
+    frame = load(PROJECT / "results").figures
+    return frame[(frame.machine == "nvidia-h200") & (frame.profile == "full")]
+
+
+def value(figures: pd.DataFrame, probe: str, subject: str, metric: str, **axes: Any) -> float:
+    rows = figures[(figures.probe == probe) & (figures.subject == subject)]
+    rows = rows[rows.metric == metric]
+    for axis, at in axes.items():
+        rows = rows[rows[axis] == at]
+    assert len(rows) == 1, (metric, axes)
+    return float(rows["value"].iloc[0])
+
+
+def test_the_stated_figures_are_the_measured_ones(figures: pd.DataFrame) -> None:
+    text = (PROJECT / "README.md").read_text()
+
+    def context(stage: str, loading: str) -> float:
+        axes = {"stage": stage, "module_loading": loading, "axis_meter": "nvml_process"}
+        return value(figures, "context", "torch", "total_bytes", **axes) / MIB
+
+    def pair(path: str) -> float:
+        axes = {"path": path, "call": "pair", "level": "allocator", "wait": "host"}
+        return value(figures, "latency", "torch-native", "call_ns", bytes=2 * MIB, **axes) / 1000
+
+    def shown(point: str) -> float:
+        axes = {"point": point, "counter": "NVML process"}
+        return value(figures, "pressure", "torch-native", "shown_bytes", **axes) / MIB
+
+    def waste(allocator: str) -> float:
+        return value(figures, "fragmentation", allocator, "waste_ratio", workload="ascending")
+
+    speedup = value(figures, "streams", "torch-native", "speedup", threads=8, stream="own")
+    kept = shown("half freed") - shown("half freed, cache emptied")
+    last = context("first matrix product", "LAZY"), context("first matrix product", "EAGER")
+    for stated in (
+        f"| {context('context', 'LAZY'):.0f} MiB by NVML before any tensor; {last[0]:.0f} MiB",
+        f"and {last[1]:.0f} MiB when modules are loaded EAGER",
+        f"a 2 MiB hit takes {pair('hit'):.2f} µs for alloc and free, a miss {pair('miss'):.0f} µs",
+        f"falls from {shown('all freed'):.0f} to {shown('all freed, cache emptied'):.0f} MiB",
+        f"it falls by {kept:.0f} MiB",
+        f"8 threads on 8 streams do {speedup:.2f} times",
+        f"{waste('torch-split64'):.0%}".replace("%", " %") + " of reserved memory is waste",
+        f"under 64, {waste('torch-expandable'):.0%}".replace("%", " %") + " with expandable",
+    ):
+        assert stated in text
