@@ -238,3 +238,9 @@ def test_small_sizes_come_in_turns() -> None:
     visits = _visits([KIB, MIB, 8 * GIB])
     assert [size for size, _ in visits] == [KIB, MIB] * 4 + [8 * GIB]
     assert sum(share for size, share in visits if size == KIB) == 1
+
+
+def test_an_allocator_of_a_users_own_is_measured_in_every_run() -> None:
+    own = CachingAllocator()
+    for profile in PROFILES.values():
+        assert own.name in Latency().subjects([own], profile)

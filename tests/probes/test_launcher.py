@@ -90,7 +90,7 @@ def test_abandoned_children_do_not_outlive_the_run(allocator_file: Path) -> None
     requests = [_request(allocator_file, s) for s in ("prints", "hangs", "hangs")]
     running = launch_all(requests, ahead=2)
     next(running)
-    running.close()  # type: ignore[attr-defined]
+    running.close()
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert str(allocator_file) not in listed.stdout
 

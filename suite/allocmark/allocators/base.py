@@ -29,6 +29,14 @@ class Capability(StrEnum):
     EXACT = "repeats to the byte"
 
 
+class Tier(StrEnum):
+    """Which runs measure an allocator."""
+
+    BASE = "every run"
+    LIBRARY = "full runs, where its library is installed"
+    SETTING = "full runs, latency apart: another setting of a base allocator takes the same ways"
+
+
 @dataclass(frozen=True, slots=True)
 class Stats:
     """The allocator's own counters, in bytes and counts; None where it keeps none.
@@ -75,6 +83,8 @@ class Allocator(ABC):
     """``cuda`` (bare driver and runtime), ``torch``, ``tensorflow``, ``cupy``, ``rmm``, ``jax``."""
 
     capabilities: frozenset[Capability] = frozenset()
+    tier: Tier = Tier.BASE
+    """An allocator of a user's own is measured in every run, unless it says otherwise."""
 
     def __init__(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         self.name = name

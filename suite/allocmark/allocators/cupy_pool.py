@@ -9,7 +9,7 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability, Stats
+from allocmark.allocators.base import Allocator, Capability, Stats, Tier
 from allocmark.cuda import runtime
 from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
 
@@ -21,6 +21,7 @@ class CupyPool(Allocator):
     """
 
     framework = "cupy"
+    tier = Tier.LIBRARY
     capabilities = frozenset(
         {
             Capability.CACHE,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability, Stats
+from allocmark.allocators.base import Allocator, Capability, Stats, Tier
 from allocmark.cuda import runtime
 from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
 
@@ -24,6 +24,7 @@ class RmmResource(Allocator):
     """One resource; `make` builds it over a counted upstream, which is plain cudaMalloc."""
 
     framework = "rmm"
+    tier = Tier.LIBRARY
     capabilities = _POOLED
 
     def __init__(self, name: str, make: Callable[[Any, Any], Any]) -> None:

@@ -10,7 +10,7 @@ import ctypes
 from types import ModuleType
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats
+from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats, Tier
 from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
 
 _CACHING = frozenset(
@@ -170,6 +170,12 @@ class TorchCaching(Allocator):
         return self._torch.empty(size_bytes, dtype=self._torch.uint8, device="cuda")
 
 
+class TorchSetting(TorchCaching):
+    """A base allocator under a setting that people use."""
+
+    tier = Tier.SETTING
+
+
 class TorchDriverPool(TorchCaching):
     """``backend:cudaMallocAsync``: torch's front over the driver's stream-ordered pool."""
 
@@ -249,15 +255,15 @@ ALLOCATORS = (
     TorchNoCache("torch-nocache"),
     TorchCaching("torch-expandable", "expandable_segments:True"),
     TorchDriverPool("torch-async", "backend:cudaMallocAsync"),
-    TorchCaching("torch-split64", "max_split_size_mb:64"),
-    TorchCaching("torch-split256", "max_split_size_mb:256"),
-    TorchCaching("torch-roundup4", "roundup_power2_divisions:4"),
-    TorchCaching("torch-gc80", "garbage_collection_threshold:0.8"),
-    TorchCaching("torch-expandable-split64", "expandable_segments:True,max_split_size_mb:64"),
-    TorchCaching(
+    TorchSetting("torch-split64", "max_split_size_mb:64"),
+    TorchSetting("torch-split256", "max_split_size_mb:256"),
+    TorchSetting("torch-roundup4", "roundup_power2_divisions:4"),
+    TorchSetting("torch-gc80", "garbage_collection_threshold:0.8"),
+    TorchSetting("torch-expandable-split64", "expandable_segments:True,max_split_size_mb:64"),
+    TorchSetting(
         "torch-expandable-roundup4", "expandable_segments:True,roundup_power2_divisions:4"
     ),
-    TorchCaching(
+    TorchSetting(
         "torch-expandable-gc80", "expandable_segments:True,garbage_collection_threshold:0.8"
     ),
 )

@@ -45,8 +45,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from allocmark.allocators import BASE, registry
-from allocmark.allocators.base import Allocator
+from allocmark.allocators import registry
+from allocmark.allocators.base import Allocator, Tier
 from allocmark.figures import Figure
 from allocmark.meters.timing import library
 from allocmark.meters.timing_python import no_garbage_collection
@@ -57,7 +57,7 @@ from allocmark.probes.latency_hits import measure_hits
 from allocmark.probes.latency_levels import Bench
 from allocmark.probes.latency_misses import measure_misses
 from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import allocator_of, fill
+from allocmark.probes.replaying import allocator_of, fill, is_base
 from allocmark.probes.request import Outcome, Request
 
 __all__ = ["CELLS", "CROSS_SIZES", "EXPERIMENT", "SIZES", "Latency"]
@@ -83,7 +83,7 @@ class Latency(Experiment):
         return [
             a.name
             for a in allocators
-            if a.name in BASE or (profile.all_settings and a.framework not in _SETTINGS_OF)
+            if is_base(a) or (profile.all_settings and a.tier is not Tier.SETTING)
         ]
 
     def requests(self, subject: str, profile: Profile) -> list[Request]:
@@ -135,7 +135,5 @@ class Latency(Experiment):
         sizes = [size for o in outcomes for size in o.request.parameters["sizes"]]
         return fill(outcomes, expected(sizes))
 
-
-_SETTINGS_OF = ("cuda", "torch")
 
 EXPERIMENT = Latency()

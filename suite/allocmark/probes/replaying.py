@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from allocmark.allocators import BASE, registry
-from allocmark.allocators.base import Allocator, Capability
+from allocmark.allocators import registry
+from allocmark.allocators.base import Allocator, Capability, Tier
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure
 from allocmark.probes.replay import Script
@@ -13,8 +13,8 @@ from allocmark.probes.request import Outcome, Request
 
 
 def is_base(allocator: Allocator) -> bool:
-    """Whether an allocator is one of the base ones."""
-    return allocator.name in BASE
+    """Whether every run measures an allocator."""
+    return allocator.tier is Tier.BASE
 
 
 def allocator_of(request: Request) -> Allocator:

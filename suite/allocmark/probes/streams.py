@@ -42,7 +42,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from allocmark.allocators import BASE, registry
+from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.figures import Figure
 from allocmark.meters.timing import library
@@ -50,7 +50,7 @@ from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.probes import streams_pools, streams_tasks, streams_threads
 from allocmark.probes.experiment import Experiment, Profile
 from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import allocator_of, fill
+from allocmark.probes.replaying import allocator_of, fill, is_base
 from allocmark.probes.request import Outcome, Request
 from allocmark.probes.streams_pools import POOL_BLOCK_BYTES, POOL_BLOCKS
 from allocmark.probes.streams_tasks import SIZES, TASKS
@@ -86,7 +86,7 @@ class Streams(Experiment):
             allocator.name
             for allocator in allocators
             if Capability.STREAMS in allocator.capabilities
-            and (profile.all_settings or allocator.name in BASE)
+            and (profile.all_settings or is_base(allocator))
         ]
 
     def requests(self, subject: str, profile: Profile) -> list[Request]:
