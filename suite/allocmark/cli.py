@@ -123,13 +123,14 @@ def emulate(
     gpu: Annotated[str | None, typer.Option(help="The profile of a GPU.")] = None,
     memory: Annotated[str | None, typer.Option(help="Its memory, as in 24GiB.")] = None,
     devices: Annotated[int, typer.Option(help="How many of them.")] = 1,
+    times: Annotated[bool, typer.Option("--times", help="Calls take the profile's time.")] = False,
 ) -> None:
     """Run a command on the emulated driver: bytes and decisions are real, times are not."""
     from allocmark.emulator.launcher import emulate as start
     from allocmark.units import parse_bytes
 
     memory_bytes = parse_bytes(memory) if memory else None
-    raise typer.Exit(start(command, gpu=gpu, memory_bytes=memory_bytes, devices=devices))
+    raise typer.Exit(start(command, gpu, memory_bytes, devices, times))
 
 
 @app.command(name="list")

@@ -152,6 +152,15 @@ def safe(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")
 
 
+def computed_values_copied() -> bool:
+    """Whether this process copied values that an emulated GPU did not compute to the host."""
+    if not is_emulated():
+        return False
+    from allocmark.emulator.detect import computed_values_copied as copied
+
+    return copied()
+
+
 def is_emulated() -> bool:
     """Whether the driver of this process is the emulated one: the driver itself is asked."""
     try:

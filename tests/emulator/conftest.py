@@ -36,9 +36,10 @@ def report(value):
 """
 
 
-def launcher(memory: str = "4GiB", devices: int = 1) -> list[str]:
+def launcher(memory: str = "4GiB", devices: int = 1, times: bool = False) -> list[str]:
     """Return the command that starts another one on the emulated driver."""
     emulator = [sys.executable, "-m", "allocmark.emulator", "--gpu", "h200"]
+    emulator += ["--times"] if times else []
     return [*emulator, "--memory", memory, "--devices", str(devices), "--"]
 
 
@@ -52,12 +53,13 @@ def run(
     *,
     memory: str = "4GiB",
     devices: int = 1,
+    times: bool = False,
     variables: Mapping[str, str] | None = None,
     arguments: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run Python code in a child on the emulated driver and return how it ended."""
     return subprocess.run(
-        [*launcher(memory, devices), sys.executable, "-c", PRELUDE + code, *arguments],
+        [*launcher(memory, devices, times), sys.executable, "-c", PRELUDE + code, *arguments],
         env=environment(variables or {}),
         capture_output=True,
         text=True,

@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from allocmark.emulator.profile import load
 from allocmark.workloads import catalog
+
+from .conftest import environment
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
 )
 MIB = 1 << 20
-CONTEXT = 527 * MIB
+PROFILE = load("h200").numbers
+CONTEXT = PROFILE["context_bytes"] + PROFILE["context_unlisted_bytes"]
 TORCH = """
 import torch
 cuda = torch.cuda
@@ -123,7 +130,7 @@ def test_a_retry_frees_the_cache_and_is_counted(native: Any) -> None:
 def test_out_of_memory_reads_as_on_a_real_card(native: Any) -> None:
     assert native["text"].startswith(
         "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 4.00 GiB "
-        "of which 569.00 MiB is free. Including non-PyTorch memory, this process has 3.44 GiB "
+        "of which 569.19 MiB is free. Including non-PyTorch memory, this process has 3.44 GiB "
         "memory in use. Of the allocated memory 2.93 GiB is allocated by PyTorch, "
         "and 0 bytes is reserved by PyTorch but unallocated."
     )
@@ -273,10 +280,61 @@ report([[cuda.memory_reserved(i) for i in range(8)], [cuda.mem_get_info(i)[0] fo
 def test_module_loading_costs_what_the_profile_says(emulated: Callable[..., Any]) -> None:
     code = """
 steps = []
-x = tensor(1); steps.append((4 * GIB - free_bytes()) // MIB)
-x.add_(1); steps.append((4 * GIB - free_bytes()) // MIB)
+x = tensor(1); steps.append(4 * GIB - free_bytes())
+x.add_(1); steps.append(4 * GIB - free_bytes())
 report(steps)
 """
-    assert emulated(TORCH + code, variables={"CUDA_MODULE_LOADING": "LAZY"}) == [529, 621]
+    assert emulated(TORCH + code, variables={"CUDA_MODULE_LOADING": "LAZY"}) == [
+        CONTEXT + 2 * MIB,
+        CONTEXT + 2 * MIB + PROFILE["first_kernel_bytes"],
+    ]
     eager = emulated(TORCH + code, variables={"CUDA_MODULE_LOADING": "EAGER"})
-    assert eager == [529 + 732, 529 + 732]
+    assert eager == [CONTEXT + 2 * MIB + PROFILE["context_eager_bytes"]] * 2
+
+
+TRAIN = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+model = nn.TransformerEncoder(nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True), 4).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+batch = 4
+while True:
+    data = torch.randn(batch, 256, 512, device="cuda")
+    loss = model(data).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(batch, flush=True)
+    batch *= 2
+"""
+
+
+def test_an_ordinary_training_script_runs_out_of_memory_as_on_an_8_gib_card(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    command = [sys.executable, "-m", "allocmark", "emulate", "--gpu", "h200", "--memory", "8GiB"]
+    done = subprocess.run(
+        [*command, "--", sys.executable, str(script)],
+        env=environment({}),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout.split()[:2] == ["4", "8"]
+    amount = r"\d+(\.\d+)? [KMG]iB"
+    last = done.stderr.strip().splitlines()[-1]
+    assert re.fullmatch(
+        rf"torch\.OutOfMemoryError: CUDA out of memory\. Tried to allocate {amount}\. "
+        r"GPU 0 has a total capacity of 8\.00 GiB "
+        rf"of which {amount} is free\. Including non-PyTorch memory, this process has {amount} "
+        rf"memory in use\. Of the allocated memory {amount} is allocated by PyTorch, and {amount} "
+        r"is reserved by PyTorch but unallocated\. If reserved but unallocated memory is large try "
+        r"setting PYTORCH_(CUDA_)?ALLOC_CONF=expandable_segments:True to avoid fragmentation\..*",
+        last,
+    ), last
+    assert "train.py" in done.stderr  # the traceback names the line that asked

@@ -19,11 +19,14 @@ def main() -> int:
     parser.add_argument("--gpu", metavar="PROFILE", help="the GPU to emulate (default: h200)")
     parser.add_argument("--memory", metavar="SIZE", help="capacity of each device, as in 24GiB")
     parser.add_argument("--devices", type=int, default=1, help="number of devices (default: 1)")
+    parser.add_argument(
+        "--times", action="store_true", help="driver calls take the time the profile has for them"
+    )
     parser.add_argument("command", nargs="+", help="the command, after --")
     options = parser.parse_args()
     try:
         memory_bytes = parse_bytes(options.memory) if options.memory else None
-        return emulate(options.command, options.gpu, memory_bytes, options.devices)
+        return emulate(options.command, options.gpu, memory_bytes, options.devices, options.times)
     except AllocmarkError as error:
         print(f"allocmark: {error}", file=sys.stderr)
         return error.exit_code

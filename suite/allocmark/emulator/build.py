@@ -43,7 +43,7 @@ class Library:
 
 
 _CORE = (
-    "config clock shared fault context memory regions placement stream pool identity errors "
+    "config clock times shared fault context memory regions placement stream pool identity errors "
     "lookup driver_device driver_memory driver_vmm driver_stream"
 )
 _RUNTIME = "runtime_device runtime_memory runtime_stream runtime_kernel"
@@ -141,6 +141,8 @@ def _compile(library: Library, compiler: list[str], folder: Path) -> None:
             options.append(f"-Wl,--version-script,{script}")
         if library.name != DRIVER:
             sources.append(str(folder / DRIVER))
+        else:
+            sources.append("-lm")
         _run([*compiler, *options, "-shared", "-o", str(folder / library.name), *sources])
 
 

@@ -12,3 +12,10 @@ def is_emulated() -> bool:
     except OSError:
         return False
     return hasattr(driver, "allocmark_emulator_version")
+
+
+def computed_values_copied() -> bool:
+    """Return whether this process copied device memory to the host, where it reads as zeros."""
+    if not is_emulated():
+        return False
+    return bool(ctypes.CDLL("libcuda.so.1").allocmark_emulator_computed_copied())

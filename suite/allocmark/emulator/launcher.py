@@ -63,11 +63,12 @@ def _check(gpu: str | None, memory_bytes: int | None, devices: int) -> None:
 
 
 def emulated_environment(
-    gpu: str | None, memory_bytes: int | None, devices: int, state: Path
+    gpu: str | None, memory_bytes: int | None, devices: int, state: Path, times: bool = False
 ) -> dict[str, str]:
     """Return the variables that put a process on the emulated driver; `state` is its memory.
 
-    Without `memory_bytes` each device has the profile's capacity.
+    Without `memory_bytes` each device has the profile's capacity. With `times` driver calls take
+    the profile's time.
     """
     profile = load(gpu or DEFAULT)
     numbers = dict(profile.numbers)
@@ -80,6 +81,9 @@ def emulated_environment(
         "devices": str(devices),
         **{key: str(value) for key, value in numbers.items()},
     }
+    if times:
+        for call, table in profile.call_times_ns.items():
+            lines[f"time_{call}"] = " ".join(f"{size}:{ns}" for size, ns in table.items())
     audit = str(build() / AUDIT)
     # An auditor of an outer emulation would win: it is replaced, others are kept.
     others = [
@@ -98,9 +102,11 @@ def emulate(
     gpu: str | None = None,
     memory_bytes: int | None = None,
     devices: int = 1,
+    times: bool = False,
 ) -> int:
     """Run a command on emulated GPUs and return its exit status, 128 + n where signal n ended it.
 
+    With `times` driver calls take the time that the profile has for them; else none of their own.
     Raises `AllocmarkError` where that is not possible, a real driver being present without `gpu`
     among the reasons.
     """
@@ -110,7 +116,7 @@ def emulate(
     os.close(handle)
     state = Path(name)
     try:
-        variables = emulated_environment(gpu, memory_bytes, devices, state)
+        variables = emulated_environment(gpu, memory_bytes, devices, state, times)
         return _run(command, {**os.environ, **variables})
     finally:
         state.unlink(missing_ok=True)

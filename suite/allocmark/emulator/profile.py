@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from allocmark.errors import AllocmarkError, UnknownNameError
 
@@ -25,6 +27,9 @@ NUMBERS = (
     "first_blas_eager_bytes",
     "lag_calls",
 )
+# The calls that can take time (`src/times.c`), and how many sizes each table there has room for.
+CALLS = ("cudaMalloc", "cudaFree", "cudaMallocAsync", "cuMemCreate", "cuMemRelease")
+_MOST_POINTS = 32
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Profile:
     name: str
     driver_version: str
     numbers: dict[str, int]
+    call_times_ns: Mapping[str, Mapping[int, int]]
+    """Nanoseconds of a call by the bytes it is about, as `allocmark.emulator.derive` found them."""
 
 
 def known() -> list[str]:
@@ -50,10 +57,23 @@ def load(name: str) -> Profile:
     missing = [key for key in NUMBERS if not isinstance(document.get(key), int)]
     if missing:
         raise AllocmarkError(f"{path.name} lacks {', '.join(missing)}: give each as a whole number")
-    if document.get("call_times_ns"):
-        raise AllocmarkError(f"{path.name} has call_times_ns, which is reserved: leave it empty")
     return Profile(
         name=document["name"],
         driver_version=document["driver_version"],
         numbers={key: document[key] for key in NUMBERS},
+        call_times_ns=_call_times(path.name, document.get("call_times_ns", {})),
     )
+
+
+def _call_times(name: str, told: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int, int]]:
+    """Return the tables of times, sizes ascending; raises `AllocmarkError` for a wrong one."""
+    tables = {}
+    for call, table in told.items():
+        times = {int(size): ns for size, ns in table["ns_by_bytes"].items()}
+        if call not in CALLS or not 0 < len(times) <= _MOST_POINTS or min(times.values()) <= 0:
+            raise AllocmarkError(
+                f"the times of {call} in {name} cannot be used: give 1 to {_MOST_POINTS} sizes "
+                f"with the nanoseconds of each, for {', '.join(CALLS)}"
+            )
+        tables[call] = dict(sorted(times.items()))
+    return tables

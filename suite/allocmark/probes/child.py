@@ -16,6 +16,9 @@ from allocmark.lifetime import end_with_parent
 from allocmark.probes.experiments import experiment
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.request import Request
+from allocmark.stack import computed_values_copied
+
+COMPUTED_NOTE = "computed_values_copied"
 
 
 def main(pipe: int) -> int:
@@ -32,6 +35,9 @@ def main(pipe: int) -> int:
             chosen.measure(request, recorder)
         except NotMeasurableError as error:
             recorder.failure("start", str(error))
+        if computed_values_copied():
+            # What follows from them (a size, a branch) is not what a GPU would have done.
+            recorder.note(COMPUTED_NOTE, True)
         recorder.done()
         # Interpreter exit runs destructors of frameworks that may hang or crash; all is reported.
         stream.flush()

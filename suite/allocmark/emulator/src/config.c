@@ -1,6 +1,6 @@
 /* The configuration: "key=value" lines that the launcher puts into the environment. */
 #define _GNU_SOURCE
-#include "emu.h"
+#include "times.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,6 +32,7 @@ static void set(const char *key, const char *value) {
         else *(int64_t *)field = strtoll(value, NULL, 10);
         return;
     }
+    emu_times_set(key, value);
 }
 
 static void parse(const char *text) {
@@ -116,9 +117,9 @@ int emu_stub(const char *name, int *said) {
     return EMU_NOT_SUPPORTED;
 }
 
+static int computed_copied;
 void emu_warn_computed(void) {
-    static int warned;
-    if (__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED)) return;
+    if (__atomic_exchange_n(&computed_copied, 1, __ATOMIC_RELAXED)) return;
     fputs("allocmark emulator: device memory was copied to the host and reads as zeros: "
           "computed values are not emulated\n", stderr);
 }
@@ -126,3 +127,9 @@ void emu_warn_computed(void) {
 /* The suite asks the loaded library whether it is real. */
 API int allocmark_emulator_version(void);
 int allocmark_emulator_version(void) { return 1; }
+
+/* ... and whether this process has copied computed values, which read as zeros, to the host. */
+API int allocmark_emulator_computed_copied(void);
+int allocmark_emulator_computed_copied(void) {
+    return __atomic_load_n(&computed_copied, __ATOMIC_RELAXED);
+}

@@ -1,6 +1,7 @@
 /* Driver API: plain memory, host memory, copies, pools. */
 #define _GNU_SOURCE
 #include "driver.h"
+#include "times.h"
 #include <string.h>
 
 #define CURRENT(dev)                     \
@@ -19,12 +20,15 @@ API CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t size) {
     if (!size) return EMU_INVALID_VALUE;
     void *pointer;
     int error = emu_alloc(dev, size, &pointer);
-    if (!error) *out = (CUdeviceptr)pointer;
-    return error;
+    if (error) return error;
+    emu_spend(EMU_TIME_MALLOC, size);
+    *out = (CUdeviceptr)pointer;
+    return EMU_OK;
 }
 ALSO(cuMemAlloc_v2, cuMemAlloc);
 API CUresult cuMemFree_v2(CUdeviceptr pointer) {
     GATE;
+    emu_spend_free((void *)pointer);
     return emu_free((void *)pointer, EMU_KIND_DEVICE);
 }
 ALSO(cuMemFree_v2, cuMemFree);
@@ -193,7 +197,7 @@ API CUresult cuMemPoolSetAccess(struct emu_pool *pool, const void *access, size_
 static CUresult from_pool(CUdeviceptr *out, size_t size, struct emu_pool *pool, void *stream) {
     void *pointer;
     if (!size) return EMU_INVALID_VALUE;
-    int error = emu_pool_alloc(pool, size, stream, &pointer);
+    int error = emu_pool_alloc_timed(pool, size, stream, &pointer);
     if (!error) *out = (CUdeviceptr)pointer;
     return error;
 }

@@ -2,6 +2,7 @@
  * is released and no longer mapped, as on a real device. */
 #define _GNU_SOURCE
 #include "driver.h"
+#include "times.h"
 #include <search.h>
 #include <stdlib.h>
 
@@ -54,6 +55,7 @@ API CUresult cuMemCreate(uint64_t *out, size_t size, const struct properties *pr
     if (!size || size % EMU_PAGE) return EMU_INVALID_VALUE;
     emu_tick();
     if (emu_charge(emu_card(dev), size, 1)) return EMU_OUT_OF_MEMORY;
+    emu_spend(EMU_TIME_CREATE, size);
     struct handle *handle = malloc(sizeof *handle);
     *handle = (struct handle){dev, 1, size, *properties};
     *out = (uintptr_t)handle;
@@ -62,6 +64,7 @@ API CUresult cuMemCreate(uint64_t *out, size_t size, const struct properties *pr
 API CUresult cuMemRelease(uint64_t handle) {
     GATE;
     if (!handle) return EMU_INVALID_VALUE;
+    emu_spend(EMU_TIME_RELEASE, ((struct handle *)handle)->size);
     emu_lock();
     drop_reference((struct handle *)handle);
     emu_unlock();

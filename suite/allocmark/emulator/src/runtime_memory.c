@@ -1,6 +1,7 @@
 /* Runtime API: memory, copies, stream-ordered allocation. */
 #define _GNU_SOURCE
 #include "runtime.h"
+#include "times.h"
 
 API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
     GATE_DEVICE(dev);
@@ -9,11 +10,15 @@ API cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
 API cudaError_t cudaMalloc(void **out, size_t size) {
     GATE_DEVICE(dev);
     *out = NULL;
-    return size ? rt_result(emu_alloc(dev, size, out)) : 0;
+    if (!size) return 0;
+    int error = emu_alloc(dev, size, out);
+    if (!error) emu_spend(EMU_TIME_MALLOC, size);
+    return rt_result(error);
 }
 API cudaError_t cudaFree(void *pointer) {
     GATE_DEVICE(dev);
     UNUSED(dev);
+    emu_spend_free(pointer);
     return rt_result(emu_free(pointer, EMU_KIND_DEVICE));
 }
 API cudaError_t cudaHostAlloc(void **out, size_t size, unsigned flags) {
@@ -153,7 +158,7 @@ API cudaError_t cudaMemPoolDestroy(struct emu_pool *pool) {
 }
 static cudaError_t take(struct emu_pool *pool, void **out, size_t size, cudaStream_t stream) {
     *out = NULL;
-    return size ? rt_result(emu_pool_alloc(pool, size, stream, out)) : 0;
+    return size ? rt_result(emu_pool_alloc_timed(pool, size, stream, out)) : 0;
 }
 API cudaError_t cudaMallocAsync(void **out, size_t size, cudaStream_t stream) {
     GATE_DEVICE(dev);
