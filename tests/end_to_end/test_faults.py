@@ -90,8 +90,6 @@ def measure(
 def test_each_fault_is_a_reason_in_every_cell(
     faulty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # ImpatientLatency takes only base allocators and those of other frameworks.
-    faulty.write_text(FAULTY.replace('framework = "cuda"', 'framework = "mine"'))
     names = ["crashes", "hangs", "exits", "raises"]
     found = measure(names, faulty, tmp_path, monkeypatch)
     expected = {
