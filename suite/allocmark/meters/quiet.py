@@ -14,6 +14,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
+from statistics import median
 from types import TracebackType
 from typing import TypeVar
 
@@ -22,16 +23,14 @@ from allocmark.meters.timing import clock, library
 Reading = TypeVar("Reading")
 
 TOLERANCE = 1.10
-_QUIET_QUANTILE = 0.25
-"""Of the fastest reference work of each core, calibrated one after another: a quarter of the cores
-being quiet at any moment is enough, and one that happens to boost higher sets no standard."""
 _ON_ONE_CORE = 8
 """Readings kept before the next core's turn: cores differ, and a median should not depend on which
 one the process was started on."""
 FLAG_NOISY = "noisy-cpu"
 """Too few readings came from a quiet core: the least disturbed of the others fill them up."""
 _CALIBRATIONS = 30
-"""Reference works on each core to find the fastest."""
+"""Reference works on each core. The standard is the core with the least median: a single work that
+ran in a lucky moment sets none, and neither do cores that are disturbed throughout."""
 _TRIES = 4
 """Readings tried for each one wanted, at most."""
 
@@ -50,8 +49,7 @@ class QuietCores:
         self.taken = self.refused = 0
 
     def __enter__(self) -> QuietCores:
-        fastest = sorted(self._calibrate(core) for core in self._allowed)
-        self._quiet_ns = fastest[int(_QUIET_QUANTILE * len(fastest))]
+        self._quiet_ns = min(self._calibrate(core) for core in self._allowed)
         return self
 
     def __exit__(
@@ -115,9 +113,9 @@ class QuietCores:
         ]
         return kept, quiet
 
-    def _calibrate(self, core: int) -> int:
+    def _calibrate(self, core: int) -> float:
         os.sched_setaffinity(0, {core})
-        return min(self._work() for _ in range(_CALIBRATIONS))
+        return median(self._work() for _ in range(_CALIBRATIONS))
 
     def _move(self) -> None:
         self._next = (self._next + 1) % len(self._allowed)
