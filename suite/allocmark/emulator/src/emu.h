@@ -95,7 +95,7 @@ struct emu_pool;
 struct emu_range {
     uintptr_t base;
     size_t size;    /* as handed out */
-    size_t charged; /* physical bytes of its own */
+    size_t charged; /* physical bytes of its own; of a pool's block: bytes asked for */
     int dev;
     enum emu_kind kind;
     struct emu_span *span;
@@ -118,6 +118,7 @@ struct emu_span {
     uintptr_t base;
     size_t size;
     int used;
+    uint64_t free_since; /* which free span came to be first: a count, not a time */
     void *freed_on; /* stream of the last free, for pools */
     uint64_t freed_at;
     struct emu_region *region;
@@ -143,7 +144,7 @@ void emu_place_context(int dev); /* what a new context takes of the address spac
 void emu_unplace_context(int dev); /* all of it, when everything in it is free */
 struct emu_span *emu_place_large(int dev, size_t size);
 void emu_unplace_large(struct emu_span *span);
-struct emu_span *emu_place_small(int dev, size_t size, int *wants_page);
+struct emu_span *emu_place_small(int dev, size_t size); /* NULL: a page must be added */
 int emu_unplace_small(struct emu_span *span); /* 1: its page became empty and is gone */
 void emu_add_page(int dev, struct emu_span *home);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SMALL_LIMIT ((size_t)1 << 20) /* requests up to here share 2 MiB pages */
+#define STEP ((size_t)512)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 void emu_lock(void) { pthread_mutex_lock(&mutex); }
@@ -37,8 +37,7 @@ void emu_range_remove(struct emu_range *range) {
 }
 
 static struct emu_span *take_small(int dev, size_t size) {
-    int wants_page;
-    struct emu_span *span = emu_place_small(dev, size, &wants_page);
+    struct emu_span *span = emu_place_small(dev, size);
     if (span || emu_charge(emu_card(dev), EMU_PAGE, 1)) return span;
     struct emu_span *home = emu_place_large(dev, EMU_PAGE);
     if (!home) {
@@ -46,7 +45,7 @@ static struct emu_span *take_small(int dev, size_t size) {
         return NULL;
     }
     emu_add_page(dev, home);
-    return emu_place_small(dev, size, &wants_page);
+    return emu_place_small(dev, size);
 }
 
 static struct emu_span *take_large(int dev, size_t charged) {
@@ -61,12 +60,12 @@ int emu_alloc(int dev, size_t size, void **out) {
     if (error) return error;
     emu_tick();
     if (size > (size_t)1 << 46) return EMU_OUT_OF_MEMORY; /* rounding must not wrap */
-    size_t charged = size <= SMALL_LIMIT ? 0 : emu_round_up(size, EMU_PAGE);
+    size = emu_round_up(size, STEP);
+    size_t charged = size < EMU_PAGE ? 0 : emu_round_up(size, EMU_PAGE); /* 0: it shares a page */
     emu_lock();
     struct emu_span *span = charged ? take_large(dev, charged) : take_small(dev, size);
     if (span)
-        emu_range_add((struct emu_range){span->base, emu_round_up(size, 512), charged, dev,
-                                         EMU_KIND_DEVICE, span, NULL});
+        emu_range_add((struct emu_range){span->base, size, charged, dev, EMU_KIND_DEVICE, span, NULL});
     emu_unlock();
     if (!span) return EMU_OUT_OF_MEMORY;
     *out = (void *)span->base;

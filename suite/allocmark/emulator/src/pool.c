@@ -106,6 +106,7 @@ int emu_pool_alloc(struct emu_pool *pool, size_t size, void *handle, void **out)
     if (error) return error;
     if (size > (size_t)1 << 46) return EMU_OUT_OF_MEMORY;
     void *stream = emu_stream_of(handle);
+    size_t asked = size;
     size = emu_round_up(size, BLOCK);
     emu_tick();
     emu_lock();
@@ -119,9 +120,9 @@ int emu_pool_alloc(struct emu_pool *pool, size_t size, void *handle, void **out)
     }
     if (span) {
         emu_span_take(span, size);
-        pool->used += size;
+        pool->used += asked; /* a real pool counts it unrounded */
         if (pool->used > pool->used_high) pool->used_high = pool->used;
-        emu_range_add((struct emu_range){span->base, size, size, pool->dev, EMU_KIND_POOL, span, pool});
+        emu_range_add((struct emu_range){span->base, size, asked, pool->dev, EMU_KIND_POOL, span, pool});
         *out = (void *)span->base;
     }
     emu_unlock();
@@ -136,7 +137,7 @@ int emu_pool_free(void *pointer, void *handle) {
     struct emu_range *range = emu_range_at((uintptr_t)pointer);
     int ok = range && range->kind == EMU_KIND_POOL && range->base == (uintptr_t)pointer;
     if (ok && !(error = emu_stream_work(handle))) {
-        range->pool->used -= range->size;
+        range->pool->used -= range->charged;
         range->span->freed_on = stream;
         range->span->freed_at = stream->busy_until;
         emu_span_give(range->span);

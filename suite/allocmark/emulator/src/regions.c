@@ -4,12 +4,14 @@
 #include "emu.h"
 #include <stdlib.h>
 
+static uint64_t changes;
+
 struct emu_region *emu_region_new(struct emu_regions *list, uintptr_t base, size_t size, int dev) {
     struct emu_region *region = calloc(1, sizeof *region);
     struct emu_span *span = calloc(1, sizeof *span);
     *region = (struct emu_region){.base = base, .size = size, .dev = dev, .first = span,
                                   .previous = list->last};
-    *span = (struct emu_span){.base = base, .size = size, .region = region};
+    *span = (struct emu_span){.base = base, .size = size, .region = region, .free_since = ++changes};
     if (list->last) list->last->next = region;
     else list->first = region;
     return list->last = region;
@@ -34,6 +36,7 @@ struct emu_span *emu_span_take(struct emu_span *span, size_t size) {
         rest->base += size;
         rest->size -= size;
         rest->previous = span;
+        rest->free_since = ++changes;
         if (span->next) span->next->previous = rest;
         span->next = rest;
         span->size = size;
@@ -63,5 +66,6 @@ struct emu_span *emu_span_give(struct emu_span *span) {
         span = span->previous;
         absorb_next(span);
     }
+    span->free_since = ++changes;
     return span;
 }
