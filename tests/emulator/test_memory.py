@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from allocmark.emulator.profile import load
+
 from .conftest import PRELUDE, environment
 
-MIB = 1 << 20
-CONTEXT_BYTES = 518 * MIB
-UNLISTED_BYTES = 9 * MIB
+MIB, GIB = 1 << 20, 1 << 30
+_PROFILE = load("h200").numbers
+CONTEXT_BYTES = _PROFILE["context_bytes"]
+UNLISTED_BYTES = _PROFILE["context_unlisted_bytes"]
+USED_MIB = (CONTEXT_BYTES + UNLISTED_BYTES) // (1 << 20)
 
 
 def test_context_costs_what_the_profile_says(emulated: Callable[..., Any]) -> None:
@@ -65,7 +69,7 @@ for _ in range(2):
     seen.append([before, used()])
 report(seen)
 """
-    assert emulated(code) == [[527 + 2 + 2 + 100 + 32, 0]] * 2
+    assert emulated(code) == [[USED_MIB + 2 + 2 + 100 + 32, 0]] * 2
 
 
 def test_the_driver_s_own_context_can_be_released(emulated: Callable[..., Any]) -> None:
@@ -87,7 +91,7 @@ seen += [driver.cuDevicePrimaryCtxRelease_v2(0), used()]
 seen += [driver.cuDevicePrimaryCtxRelease_v2(0), used()]
 report(seen)
 """
-    assert emulated(code) == [0, 201, 0, 0, 537, 0, 537, 0, 0]
+    assert emulated(code) == [0, 201, 0, 0, USED_MIB + 10, 0, USED_MIB + 10, 0, 0]
 
 
 def test_free_of_a_foreign_or_interior_pointer_is_refused(emulated: Callable[..., Any]) -> None:
@@ -105,8 +109,9 @@ too_much = malloc(pages + 1)[0]
 exact = malloc(pages)[0]
 report([too_much, exact, free_bytes(), malloc(1)[0]])
 """
-    # 4096 - 527 MiB is an odd number: 1 MiB is left, which is no page.
-    assert emulated(code) == [2, 0, MIB, 2]
+    # What is left is no page.
+    left = (4 * GIB - CONTEXT_BYTES - UNLISTED_BYTES) % (2 * MIB)
+    assert 0 < left and emulated(code) == [2, 0, left, 2]
 
 
 def test_virtual_memory_is_charged_until_released_and_unmapped(
