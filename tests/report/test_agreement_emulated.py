@@ -96,6 +96,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert agreement_emulated.main([*folders, "--out", str(out)]) == 0
     text = out.read_text()
     assert "| native | 1 | 1 | 1 | 1 | none |  |" in text
-    assert "- hardware: gpu GPU; driver 580; profile full; date 2026-01-02; suite 0.1." in text
+    assert "- hardware: driver 580; gpu GPU; profile full; date 2026-01-02; suite 0.1." in text
     assert agreement_emulated.main([str(tmp_path / "none"), *folders[1:], "--out", str(out)]) == 2
     assert "share no fragmentation document" in capsys.readouterr().err
