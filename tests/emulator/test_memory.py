@@ -111,7 +111,7 @@ report([too_much, exact, free_bytes(), malloc(1)[0]])
 """
     # What is left is no page.
     left = (4 * GIB - CONTEXT_BYTES - UNLISTED_BYTES) % (2 * MIB)
-    assert 0 < left and emulated(code) == [2, 0, left, 2]
+    assert left > 0 and emulated(code) == [2, 0, left, 2]
 
 
 def test_virtual_memory_is_charged_until_released_and_unmapped(
