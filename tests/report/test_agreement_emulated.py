@@ -22,7 +22,10 @@ def cell(metric: str, value: float | None, unit: str = "bytes", kind: Kind = "ex
 def document(
     emulated: bool, figures: Sequence[Figure], reserved: Sequence[float], subject: str = "native"
 ) -> Document:
-    columns: dict[str, list[float]] = {"event": list(range(len(reserved))), "reserved": list(reserved)}
+    columns: dict[str, list[float]] = {
+        "event": list(range(len(reserved))),
+        "reserved": list(reserved),
+    }
     return Document(
         probe="fragmentation",
         subject=subject,
