@@ -12,10 +12,12 @@ settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
+_OURS = ("ALLOCMARK_EMULATOR_CONFIG", "ALLOCMARK_GOLDEN")
+
 
 @pytest.fixture(autouse=True)
 def _nothing_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep settings of the one who runs the tests from deciding about them."""
     for name in list(os.environ):
-        if name.startswith(("ALLOCMARK_", "PYTORCH_")) and name != "ALLOCMARK_EMULATOR_CONFIG":
+        if name.startswith(("ALLOCMARK_", "PYTORCH_")) and name not in _OURS:
             monkeypatch.delenv(name)

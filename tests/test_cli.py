@@ -109,3 +109,15 @@ def test_the_module_is_the_command() -> None:
         [sys.executable, "-m", "allocmark", "--version"], capture_output=True, check=True
     )
     assert done.stdout.decode() == f"allocmark {__version__}\n"
+
+
+def test_a_folder_that_cannot_be_used_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    results = Path(__file__).parents[1] / "results"
+    assert call(monkeypatch, "report", "--results", str(results), "--out", str(file)) == 2
+    told = capsys.readouterr().err
+    assert "cannot be used" in told and "--out" in told
+    assert len(told.splitlines()) == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gzip
+import json
 import os
 import signal
 from collections.abc import Callable, Generator, Sequence
@@ -15,7 +17,7 @@ import pytest
 from allocmark import documents
 from allocmark.allocators.base import Allocator
 from allocmark.documents import Document, Failure
-from allocmark.errors import NotMeasurableError
+from allocmark.errors import NewerDocumentError, NotMeasurableError
 from allocmark.figures import Figure, Series
 from allocmark.probes import run_state, session
 from allocmark.probes.experiment import PROFILES, Experiment, Profile
@@ -119,7 +121,8 @@ def test_a_document_says_what_it_was_taken_under(opened: Session) -> None:
     assert first.emulated
     assert first.conditions["before"] == first.conditions["after"] == {"clock": 1}
     assert first.conditions["notes"] == {"same": "n", "number": [0, 1]}
-    assert first.command == "allocmark run --experiment fake --subject a --profile quick"
+    again = "allocmark run --experiment fake --subject a --profile quick"
+    assert first.command == f"allocmark emulate -- {again}"
     assert len(first.figures) == len(first.series) == 2
 
 
@@ -261,3 +264,14 @@ def test_a_damaged_run_file_begins_anew(tmp_path: Path) -> None:
     (tmp_path / run_state.FILE_NAME).write_text("{")
     assert run_state.read(tmp_path) is None
     assert run_state.begin(tmp_path).id != first.id
+
+
+def test_a_newer_document_is_never_replaced(opened: Session) -> None:
+    path = opened.path(Fake(), "a")
+    path.parent.mkdir(parents=True)
+    newer = gzip.compress(json.dumps({"schema": 99}).encode())
+    path.write_bytes(newer)
+    for takes_over in (True, False):
+        with pytest.raises(NewerDocumentError, match="upgrade allocmark"):
+            measured(replace(opened, takes_over=takes_over))
+    assert path.read_bytes() == newer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 import resource
 import time
 from dataclasses import replace
@@ -281,3 +282,10 @@ def test_documents_of_two_runs_are_both_kept(tmp_path: Path) -> None:
     _put(tmp_path, document)
     _put(tmp_path, replace(document, run="r2", profile="full"))
     assert set(load(tmp_path).figures["run"]) == {"r1", "r2"}
+
+
+def test_a_pipe_among_the_results_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    path = path_of(tmp_path, "m", "s", "quick", "latency", "torch-native")
+    write(path, _document(Figure("x_bytes", "bytes", "exact", "m", {}, 1.0)))
+    os.mkfifo(tmp_path / "pipe.json.gz")
+    assert any("pipe.json.gz is not a file" in item.reason for item in load(tmp_path).left_out)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from allocmark.errors import DocumentError
+from allocmark.errors import DocumentError, NewerDocumentError
 from allocmark.figures import Figure, Series
 
 SCHEMA = 1
@@ -94,13 +94,16 @@ def read(path: Path) -> Document:
     Raises `DocumentError` with one sentence for a file that is damaged, not a document, or
     written by a newer allocmark.
     """
+    if path.exists() and not path.is_file():  # To open a pipe would wait for a writer.
+        raise DocumentError(f"{path} is not a file: move it out of the results")
     try:
         data = json.loads(gzip.decompress(path.read_bytes()))
         if not isinstance(data, dict) or "schema" not in data:
             raise DocumentError(f"{path} is not an allocmark document: move it out of the results")
         if data["schema"] != SCHEMA:
-            raise DocumentError(
-                f"{path} has schema {data['schema']}, this allocmark reads {SCHEMA}: upgrade it"
+            raise NewerDocumentError(
+                f"{path} has schema {data['schema']}, this allocmark reads {SCHEMA}: "
+                "upgrade allocmark"
             )
         data["figures"] = [Figure.from_json(figure) for figure in data["figures"]]
         data["series"] = [Series.from_json(series) for series in data["series"]]

@@ -32,6 +32,10 @@ class DocumentError(AllocmarkError):
     """A result file that is damaged, foreign or of a newer schema."""
 
 
+class NewerDocumentError(DocumentError):
+    """A result file that a newer allocmark wrote: it must not be replaced."""
+
+
 class NotMeasurableError(AllocmarkError):
     """A figure that cannot be had here; the message becomes the reason in its cell."""
 

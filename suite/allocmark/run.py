@@ -65,8 +65,8 @@ def run(options: Options) -> Path:
 
 
 def results_folder(given: Path | None) -> Path:
-    """Return the results folder: the given one, or the project's."""
-    return (given or _project() / "results").absolute()
+    """Return the results folder: the given one, the project's, or one here."""
+    return (given or (_found_project() or Path.cwd()) / "results").absolute()
 
 
 def reports_beside(results: Path) -> Path:
@@ -82,15 +82,20 @@ def profile_of(name: str) -> Profile:
 
 
 def _project() -> Path:
-    """Return the folder with asv's configuration: this one or the nearest above."""
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / CONFIG).is_file():
-            return folder
+    """Return the project's folder. Raises `AllocmarkError` outside of one."""
+    found = _found_project()
+    if found is not None:
+        return found
     raise AllocmarkError(
         f"there is no {CONFIG} here or above: run this in a clone of allocmark, "
         "or say where results go (--results) and what to measure (--experiment)"
     )
+
+
+def _found_project() -> Path | None:
+    """Return the folder with asv's configuration: this one or the nearest above."""
+    here = Path.cwd()
+    return next((f for f in (here, *here.parents) if (f / CONFIG).is_file()), None)
 
 
 def _run_asv(project: Path, options: Options, results: Path) -> None:

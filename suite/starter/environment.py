@@ -82,9 +82,11 @@ class Environment:
             for path in self.below
         ]
         (self.packages / _LAYER).write_text("\n".join(lines) + "\n")
-        command = self.folder / "bin" / "allocmark"
-        command.write_text('#!/bin/sh\nexec "$(dirname "$0")/python" -m allocmark "$@"\n')
-        command.chmod(0o755)
+        # Of asv too: where the interpreter below has it, pip installs none and makes no command.
+        for name in ("allocmark", "asv"):
+            command = self.folder / "bin" / name
+            command.write_text(f'#!/bin/sh\nexec "$(dirname "$0")/python" -m {name} "$@"\n')
+            command.chmod(0o755)
         # From here on it is known whose it is; no group is set up yet.
         self.remember(())
 

@@ -174,7 +174,25 @@ def test_emulated_results_stand_under_their_band_apart_from_hardware(tmp_path: P
     tables = below.split("\n#### ")[1:]
     assert tables
     assert all(EMULATED in table for table in tables)
+    # The contents say which is which; only a page of nothing else is emulated as a whole.
+    contents = text[: text.index("\n## ")]
+    assert EMULATED not in contents
+    assert contents.count("(emulated)") == 1
+
+
+def test_a_page_of_emulated_results_alone_says_so_first(tmp_path: Path) -> None:
+    emulated = replace(samples.fragmentation("torch-native", 0.1, 77), emulated=True)
+    samples.put(tmp_path, emulated, machine="emulated")
+    text = render_markdown(tmp_path)
     assert text.index(EMULATED) < text.index("\n## ")
+
+
+def test_who_has_just_measured_finds_it_first(tmp_path: Path) -> None:
+    old = samples.fragmentation("torch-native", 0.1, 77)
+    samples.put(tmp_path, old, machine="a-old")
+    new = replace(old, started="2031-01-01T00:00:00Z")
+    samples.put(tmp_path, new, machine="z-new")
+    assert [part.slug for part in page(load(tmp_path)).parts] == ["z-new", "a-old"]
 
 
 def test_emulated_and_hardware_of_one_machine_name_are_not_mixed(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from allocmark.errors import (
     EXIT_UNCLEAR,
     AllocmarkError,
     DocumentError,
+    NewerDocumentError,
     NotMeasurableError,
 )
 from allocmark.figures import Axis, Figure
@@ -92,7 +93,7 @@ def measure_experiment(
     done = {
         subject
         for subject in chosen
-        if session.takes_over and _is_done(session.path(experiment, subject), session)
+        if _is_done(session.path(experiment, subject), session) and session.takes_over
     }
     asked = {s: _asked(session, experiment, s) for s in chosen if s not in done}
     # One queue for all: the processes of the next documents import while this one's measure.
@@ -165,6 +166,8 @@ def _is_done(path: Path, session: Session) -> bool:
         return False
     try:
         document = documents.read(path)
+    except NewerDocumentError:
+        raise  # Measuring would replace what this version cannot read.
     except DocumentError:
         return False
     return (
@@ -286,7 +289,8 @@ def _blank(session: Session, experiment: Experiment, subject: str) -> Document:
 
 def rerun_command(session: Session, experiment: Experiment, subject: str) -> str:
     """Return the command line that measures this document alone."""
-    words = ["allocmark", "run", "--experiment", experiment.name, "--subject", subject]
+    words = ["allocmark", "emulate", "--"] if session.stack.emulated else []
+    words += ["allocmark", "run", "--experiment", experiment.name, "--subject", subject]
     words += ["--profile", session.profile.name]
     if session.allocator_file is not None:
         words += ["--allocator-file", session.allocator_file.name]

@@ -21,6 +21,7 @@ FLAG_TEXTS = {
     "above-unlimited-peak": "more than it holds where nothing is short",
     "driver-calls": "the driver was called on the way: not every one was a hit",
     "call-failed": "the call itself failed, as its notes say",
+    "noisy-cpu": "too few readings came from an undisturbed core (allocmark doctor, docs/noise.md)",
     "fewer-cpus": "more threads than processors to run them",
 }
 _MARKS = "†‡§¶‖"

@@ -23,8 +23,10 @@ def render(shown: Page, files: Files | None = None) -> str:
     """Return the page, with links where there are files; the same page gives the same text."""
     files = files or Files({}, {})
     pieces = [heading(1, shown.title)]
-    if any(part.panel.emulated for part in shown.parts):
+    if all(part.panel.emulated for part in shown.parts):
         pieces.append(band())
+    if len(shown.parts) > 1:
+        pieces.append("\n".join(_entry(part) for part in shown.parts))
     if shown.left_out:
         pieces += [heading(2, "Left out"), bullets(shown.left_out)]
     for part in shown.parts:
@@ -32,8 +34,14 @@ def render(shown: Page, files: Files | None = None) -> str:
     return "\n\n".join(pieces) + "\n"
 
 
+def _entry(part: Part) -> str:
+    """Return the line of the contents that leads to a part."""
+    mark = " (emulated)" if part.panel.emulated else ""
+    return f'- <a href="#{part.slug}">{markdown(part.title)}</a>{mark}'
+
+
 def _part(part: Part, files: Files) -> list[str]:
-    pieces = [heading(2, part.title)]
+    pieces = [f'<a id="{part.slug}"></a>', heading(2, part.title)]
     if part.panel.emulated:
         pieces.append(band())
     pieces.append(bullets(part.facts))

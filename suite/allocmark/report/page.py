@@ -54,9 +54,9 @@ class Page:
 def page(store: Store) -> Page:
     """Return the page of a store."""
     taken: set[str] = set()
-    parts = tuple(_part(panel, taken) for panel in panels(store))
+    parts = sorted((_part(panel, taken) for panel in panels(store)), key=_newest, reverse=True)
     left_out = [item.reason for item in store.left_out]
-    return Page(TITLE, parts, tuple(dict.fromkeys(left_out)))
+    return Page(TITLE, tuple(parts), tuple(dict.fromkeys(left_out)))
 
 
 def _part(panel: Panel, taken: set[str]) -> Part:
@@ -64,6 +64,11 @@ def _part(panel: Panel, taken: set[str]) -> Part:
     slug = unique(slugged(panel.machine + suffix), taken)
     sections = (Section(title, tuple(made(panel))) for title, made in _SECTIONS)
     return Part(slug, _title(panel), panel, _facts(panel), tuple(s for s in sections if s.tables))
+
+
+def _newest(part: Part) -> str:
+    """Return when the newest document of a part was begun: who has just measured looks for that."""
+    return max(part.panel.store.sources[index].document.started for index in part.panel.shown)
 
 
 def _title(panel: Panel) -> str:
