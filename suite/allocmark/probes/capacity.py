@@ -26,11 +26,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Figure
+from allocmark.probes.allocator_experiment import AllocatorExperiment
 from allocmark.probes.ballast import Ballast
 from allocmark.probes.capacity_search import (
     CONFIRMING_RUNS,
@@ -38,7 +39,7 @@ from allocmark.probes.capacity_search import (
     Found,
     smallest_capacity,
 )
-from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.experiment import Profile
 from allocmark.probes.fragmentation_setting import setting_in_force
 from allocmark.probes.fragmentation_vector import run_once
 from allocmark.probes.recorder import Recorder
@@ -72,41 +73,22 @@ class _Task:
     run_seconds: float
 
 
-class Capacity(Experiment):
+class Capacity(AllocatorExperiment):
     """All searches of one allocator in one process, with one ballast."""
 
     name = "capacity"
 
-    def __init__(self) -> None:
-        self._known: dict[str, Allocator] = {}
-
-    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
-        if not profile.capacity_search:
-            return []
-        self._known = {allocator.name: allocator for allocator in allocators}
+    def measures(self, allocator: Allocator, profile: Profile) -> bool:
+        if not profile.capacity_search or Capability.RESTART not in allocator.capabilities:
+            return False
         # Runs are cheap on the emulated driver, where the settings are searched as well.
-        everyone = is_emulated()
-        return [
-            a.name
-            for a in allocators
-            if (everyone or is_base(a)) and Capability.RESTART in a.capabilities
-        ]
+        return is_base(allocator) or is_emulated()
 
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
-        allocator = self._known.get(subject) or registry()[subject]
-        return [
-            Request(
-                self.name,
-                subject,
-                _LIMIT_S,
-                {"workloads": list(catalog.names()), "search_seconds": _SEARCH_S},
-                dict(allocator.environment),
-                allocator.framework,
-            )
-        ]
+    def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
+        return [{"workloads": list(catalog.names()), "search_seconds": _SEARCH_S}]
 
-    def prepare(self, request: Request) -> None:
-        allocator_of(request).prepare()
+    def limit_s(self, parameters: Mapping[str, Any]) -> float:
+        return _LIMIT_S
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         allocator = allocator_of(request)

@@ -29,13 +29,14 @@ allocator's setting as the framework tells it.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Figure
-from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.allocator_experiment import AllocatorExperiment
+from allocmark.probes.experiment import Profile
 from allocmark.probes.fragmentation_setting import setting_in_force
 from allocmark.probes.fragmentation_vector import (
     METRICS,
@@ -64,38 +65,26 @@ _REPEAT_SECONDS = 0.3
 _LIMIT_S = 150.0
 
 
-class Fragmentation(Experiment):
+class Fragmentation(AllocatorExperiment):
     """All workloads over one allocator in one process."""
 
     name = "fragmentation"
 
-    def __init__(self) -> None:
-        self._known: dict[str, Allocator] = {}
+    def measures(self, allocator: Allocator, profile: Profile) -> bool:
+        return profile.all_settings or is_base(allocator)
 
-    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
-        self._known = {allocator.name: allocator for allocator in allocators}
-        return [a.name for a in allocators if profile.all_settings or is_base(a)]
-
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
-        allocator = self._known.get(subject) or registry()[subject]
+    def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
         names = list(catalog.names())
         # Without a way back to the clean state, each workload needs a process of its own.
         together = Capability.RESTART in allocator.capabilities
         repeats = _REPEATS if profile.all_settings else 1
         return [
-            Request(
-                self.name,
-                subject,
-                _LIMIT_S,
-                {"workloads": chosen, "repeats": repeats},
-                dict(allocator.environment),
-                allocator.framework,
-            )
+            {"workloads": chosen, "repeats": repeats}
             for chosen in ([names] if together else [[name] for name in names])
         ]
 
-    def prepare(self, request: Request) -> None:
-        allocator_of(request).prepare()
+    def limit_s(self, parameters: Mapping[str, Any]) -> float:
+        return _LIMIT_S
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         allocator = allocator_of(request)

@@ -42,15 +42,15 @@ readings`` (the share that was not taken because the core was disturbed).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator, Tier
 from allocmark.figures import Figure
 from allocmark.meters.timing import library
 from allocmark.meters.timing_python import no_garbage_collection
-from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.allocator_experiment import AllocatorExperiment
+from allocmark.probes.experiment import Profile
 from allocmark.probes.latency_cells import CELLS, CROSS_SIZES, SIZES, expected
 from allocmark.probes.latency_check import measure_check, measure_cost
 from allocmark.probes.latency_hits import measure_hits
@@ -68,26 +68,17 @@ _LEAST_QUICK = 1
 """A quick run takes fewer samples of misses that cost more than the whole of their budget."""
 
 
-class Latency(Experiment):
+class Latency(AllocatorExperiment):
     """All sizes, paths and levels of one allocator in one process."""
 
     name = "latency"
     alone = True
 
-    def __init__(self) -> None:
-        self._known: dict[str, Allocator] = {}
+    def measures(self, allocator: Allocator, profile: Profile) -> bool:
+        """Whether it is a base allocator or, in full, no mere setting of one."""
+        return is_base(allocator) or (profile.all_settings and allocator.tier is not Tier.SETTING)
 
-    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
-        """Return the base allocators and, in full, whatever is no mere setting of a base one."""
-        self._known = {allocator.name: allocator for allocator in allocators}
-        return [
-            a.name
-            for a in allocators
-            if is_base(a) or (profile.all_settings and a.tier is not Tier.SETTING)
-        ]
-
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
-        allocator = self._known.get(subject) or registry()[subject]
+    def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
         parameters = {
             "sizes": list(SIZES),
             "hit_batches": profile.hit_batches,
@@ -97,19 +88,13 @@ class Latency(Experiment):
             "largest_bytes": profile.largest_bytes,
             "least_misses": _LEAST_MISSES.get(profile.name, _LEAST_QUICK),
         }
-        return [
-            Request(
-                self.name,
-                subject,
-                _LIMIT_S,
-                parameters,
-                dict(allocator.environment),
-                allocator.framework,
-            )
-        ]
+        return [parameters]
+
+    def limit_s(self, parameters: Mapping[str, Any]) -> float:
+        return _LIMIT_S
 
     def prepare(self, request: Request) -> None:
-        allocator_of(request).prepare()
+        super().prepare(request)
         library()
 
     def measure(self, request: Request, recorder: Recorder) -> None:

@@ -53,8 +53,7 @@ def interpreter(framework: str) -> str:
 def child_environment(request: Request) -> dict[str, str]:
     """Return the whole environment of a child: ours, less stray settings, plus the request's.
 
-    Hashing is seeded alike in all: with random seeds the same loop differs by several per cent
-    from one process to the next.
+    Hashing is seeded alike in all, so that one process differs from the next in one thing less.
     """
     kept = {name: value for name, value in os.environ.items() if name not in _RESET}
     return {**kept, "PYTHONHASHSEED": "0", **request.environment}

@@ -27,12 +27,13 @@ least 100 events before the failure, or before the last allocation of a run that
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.figures import Axis, Figure
 from allocmark.probes import pressure_counters, pressure_oom
-from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.allocator_experiment import AllocatorExperiment
+from allocmark.probes.experiment import Profile
 from allocmark.probes.fragmentation_setting import setting_in_force
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.replaying import allocator_of, fill, is_base
@@ -46,24 +47,19 @@ _OOM_S, _OOM_LIMIT_S = 8.0, 30.0
 _COUNTERS_LIMIT_S = 30.0
 
 
-class Pressure(Experiment):
+class Pressure(AllocatorExperiment):
     """Counters in one child, runs towards an OOM in another."""
 
     name = "pressure"
 
-    def __init__(self) -> None:
-        self._known: dict[str, Allocator] = {}
+    def measures(self, allocator: Allocator, profile: Profile) -> bool:
+        return bool(self.children(allocator, profile))
 
-    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
-        self._known = {allocator.name: allocator for allocator in allocators}
-        return [a.name for a in allocators if _shows_counters(a) or a.name in _oom(profile)]
-
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
-        allocator = self._known.get(subject) or registry()[subject]
-        asked: list[tuple[float, dict[str, object]]] = []
+    def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
+        asked: list[Mapping[str, Any]] = []
         if _shows_counters(allocator):
-            asked.append((_COUNTERS_LIMIT_S, {"part": "counters"}))
-        if subject in _oom(profile):
+            asked.append({"part": "counters"})
+        if allocator.name in _oom(profile):
             ratios = pressure_oom.RATIOS if profile.all_settings else pressure_oom.QUICK_RATIOS
             parameters = {
                 "part": "towards-oom",
@@ -71,12 +67,11 @@ class Pressure(Experiment):
                 "ratios": list(ratios),
                 "seconds": _OOM_S,
             }
-            asked.append((_OOM_LIMIT_S, parameters))
-        where = (dict(allocator.environment), allocator.framework)
-        return [Request(self.name, subject, limit, part, *where) for limit, part in asked]
+            asked.append(parameters)
+        return asked
 
-    def prepare(self, request: Request) -> None:
-        allocator_of(request).prepare()
+    def limit_s(self, parameters: Mapping[str, Any]) -> float:
+        return _COUNTERS_LIMIT_S if parameters["part"] == "counters" else _OOM_LIMIT_S
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         allocator = allocator_of(request)

@@ -90,11 +90,10 @@ def measure_experiment(
     Raises `RunStoppedError` where the disk is full; everything finished before is saved.
     """
     chosen = _chosen(session, experiment, allocators, only)
-    done = {
-        subject
-        for subject in chosen
-        if _is_done(session.path(experiment, subject), session) and session.takes_over
-    }
+    # All are read first, also where none is taken over: one of a newer allocmark ends the run
+    # before anything replaces it.
+    belongs = {s: _is_done(session.path(experiment, s), session) for s in chosen}
+    done = {s for s in chosen if belongs[s] and session.takes_over}
     asked = {s: _asked(session, experiment, s) for s in chosen if s not in done}
     # One queue for all: the processes of the next documents import while this one's measure.
     requests = [request for one in asked.values() for request in one.requests]

@@ -40,15 +40,16 @@ Flag ``fewer-cpus``: more threads than processors to run them. Note: ``cpus``.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.figures import Figure
 from allocmark.meters.timing import library
 from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.probes import streams_pools, streams_tasks, streams_threads
-from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.allocator_experiment import AllocatorExperiment
+from allocmark.probes.experiment import Profile
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.replaying import allocator_of, fill, is_base
 from allocmark.probes.request import Outcome, Request
@@ -72,39 +73,23 @@ _REPEATS = {"full": 10}
 _REPEATS_QUICK = 5
 
 
-class Streams(Experiment):
+class Streams(AllocatorExperiment):
     """All uses of streams, private pools and threads over one allocator in one process."""
 
     name = "streams"
 
-    def __init__(self) -> None:
-        self._known: dict[str, Allocator] = {}
+    def measures(self, allocator: Allocator, profile: Profile) -> bool:
+        streams = Capability.STREAMS in allocator.capabilities
+        return streams and (profile.all_settings or is_base(allocator))
 
-    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
-        self._known = {allocator.name: allocator for allocator in allocators}
-        return [
-            allocator.name
-            for allocator in allocators
-            if Capability.STREAMS in allocator.capabilities
-            and (profile.all_settings or is_base(allocator))
-        ]
+    def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
+        return [{"repeats": _REPEATS.get(profile.name, _REPEATS_QUICK)}]
 
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
-        allocator = self._known.get(subject) or registry()[subject]
-        parameters = {"repeats": _REPEATS.get(profile.name, _REPEATS_QUICK)}
-        return [
-            Request(
-                self.name,
-                subject,
-                _LIMIT_S,
-                parameters,
-                dict(allocator.environment),
-                allocator.framework,
-            )
-        ]
+    def limit_s(self, parameters: Mapping[str, Any]) -> float:
+        return _LIMIT_S
 
     def prepare(self, request: Request) -> None:
-        allocator_of(request).prepare()
+        super().prepare(request)
         library()
 
     def measure(self, request: Request, recorder: Recorder) -> None:

@@ -1,4 +1,4 @@
-"""How far an emulated run agrees with hardware, cell by cell and event by event.
+"""How far an emulated run agrees with hardware, cell by cell and along the curves over events.
 
 ``python -m allocmark.report.agreement_emulated HARDWARE EMULATED --out FILE`` reads the
 documents below two folders and writes a table as Markdown: one row for each allocator that both
@@ -27,8 +27,8 @@ ABOUT = (
     "(requested, allocated or reserved bytes after an event). Equal means to the byte. Times are "
     "not compared. Where cells differ, the share is the largest difference of any cell in bytes, "
     "relative to hardware. What is behind cudaMallocAsync, and so behind torch's backend of that "
-    "name, is part of NVIDIA's driver: the emulated one has a model of it, which differs in how "
-    "the pool grows and where it places a block; all else is the allocators' own code."
+    "name, is part of NVIDIA's driver: the emulated one has a model of it, which holds other "
+    "amounts; all else is the allocators' own code."
 )
 
 
