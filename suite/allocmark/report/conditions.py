@@ -30,7 +30,7 @@ def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
         meters = sorted(set(measured["meter"].astype(str)))
         block.append(("meter", "; ".join(meters)))
         block += [("samples", _samples(measured)), ("spread", _spread(measured))]
-    block.append(("measured again by", _commands(sources)))
+    block.append(("measured again by", rerun(sources)))
     return tuple((name, text) for name, text in block if text)
 
 
@@ -113,7 +113,7 @@ def _flags(text: object) -> Iterable[str]:
     return text.split(FLAG_SEPARATOR) if isinstance(text, str) else ()
 
 
-def _commands(sources: Sequence[Source]) -> str:
+def rerun(sources: Sequence[Source]) -> str:
     """Return the command that measures all of them again: each one's, without its subject."""
     commands = [_shared(source) for source in sources] if len(sources) > 1 else []
     commands = commands or [source.document.command for source in sources]

@@ -1,0 +1,142 @@
+"""A case: what a rule sees of one panel, and the evidence that it collects on the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pandas as pd
+
+from allocmark.report.claims.claim import Evidence, Ruling, Verdict
+from allocmark.report.claims.functions import FUNCTIONS
+from allocmark.report.claims.text import Text
+from allocmark.report.numbers import format_value
+from allocmark.report.panel import Panel
+from allocmark.report.table import Cell, figure
+
+Place = str | float | bool
+"""A value of an axis."""
+
+
+class MissingFigureError(Exception):
+    """A figure that a rule needs is not in the panel; `reason` says so in both languages."""
+
+    def __init__(self, reason: Text) -> None:
+        super().__init__(reason.en)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the store that has a value."""
+
+    index: int
+    record: dict[str, Any]
+
+    @property
+    def value(self) -> float:
+        """The figure's value, in the row's unit."""
+        return float(self.record["value"])
+
+    def __getitem__(self, column: str) -> Any:
+        return self.record[column]
+
+
+class Case:
+    """One panel while one claim is judged."""
+
+    def __init__(self, panel: Panel) -> None:
+        self.panel = panel
+        self.evidence: list[Evidence] = []
+
+    def rows(self, probe: str, metric: str, **where: Place | Sequence[Place]) -> list[Row]:
+        """Return the rows with a value that say what they must, in the store's order.
+
+        `where` names columns of the store: ``subject`` and axes, with one value or several.
+        """
+        found = self._found(probe, metric, where)
+        found = found[found["value"].notna()]
+        records = cast(dict[int, dict[str, Any]], found.to_dict("index"))
+        return [Row(index, record) for index, record in records.items()]
+
+    def one(self, probe: str, metric: str, **where: Place | Sequence[Place]) -> Row:
+        """Return the one row with a value. Raises `MissingFigureError` where there is none."""
+        rows = self.rows(probe, metric, **where)
+        if len(rows) > 1:
+            raise ValueError(f"{metric} of {probe} at {where} is {len(rows)} figures")
+        if not rows:
+            raise self.missing(probe, metric, **where)
+        return rows[0]
+
+    def some(self, probe: str, metric: str, **where: Place | Sequence[Place]) -> list[Row]:
+        """Return the rows, at least one. Raises `MissingFigureError` where there are none."""
+        rows = self.rows(probe, metric, **where)
+        if not rows:
+            raise self.missing(probe, metric, **where)
+        return rows
+
+    def missing(
+        self, probe: str, metric: str, **where: Place | Sequence[Place]
+    ) -> MissingFigureError:
+        """Return the error that says which figure there is not, with the store's own reason."""
+        found = self._found(probe, metric, where)
+        reasons = [str(reason) for reason in found["reason"].dropna().unique()]
+        place = ", ".join(str(value) for value in where.values())
+        what = f"{probe}: {metric}" + (f" ({place})" if place else "")
+        why = reasons[0].replace("{", "{{").replace("}", "}}") if reasons else None
+        return MissingFigureError(
+            Text(
+                f"no figure for {what}" + (f": {why}" if why else ""),
+                f"没有 {what} 的数值" + (f"：{why}" if why else ""),
+            )
+        )
+
+    def show(self, name: str, what: Text, row: Row) -> float:
+        """Take a row as evidence as it stands and return its value."""
+        self.evidence.append(Evidence(name, what, figure(row.index, row.record), "value"))
+        return row.value
+
+    def work_out(
+        self,
+        name: str,
+        what: Text,
+        function: str,
+        rows: Sequence[Row],
+        unit: str = "ratio",
+        given: tuple[float, ...] = (),
+    ) -> float:
+        """Take what a function of `FUNCTIONS` makes of rows as evidence, and return it.
+
+        Raises `MissingFigureError` where there are no rows, or nothing can be made of them.
+        """
+        try:
+            value = float(FUNCTIONS[function]([row.value for row in rows], *given))
+        except (ZeroDivisionError, ValueError) as error:
+            raise MissingFigureError(
+                Text(f"nothing to work out: {what.en}", f"无从计算：{what.zh}")
+            ) from error
+        if not math.isfinite(value):
+            raise MissingFigureError(Text(f"not finite: {what.en}", f"不是有限值：{what.zh}"))
+        cell = Cell(format_value(value, unit), value, unit, rows=tuple(row.index for row in rows))
+        self.evidence.append(Evidence(name, what, cell, function, given))
+        return value
+
+    def verdict(
+        self, ruling: Ruling, condition: Text | None = None, cause: Text | None = None
+    ) -> Verdict:
+        """Return the verdict with the evidence collected so far."""
+        return Verdict(ruling, tuple(self.evidence), condition, cause)
+
+    def _found(
+        self, probe: str, metric: str, where: dict[str, Place | Sequence[Place]]
+    ) -> pd.DataFrame:
+        found = self.panel.figures(probe)
+        found = found[found["metric"] == metric]
+        for column, wanted in where.items():
+            if column not in found:
+                return found.iloc[:0]
+            several = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
+            found = found[found[column].isin(several)]
+        return found

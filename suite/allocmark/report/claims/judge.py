@@ -1,0 +1,42 @@
+"""All claims, judged on one panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allocmark.report.claims.case import Case, MissingFigureError
+from allocmark.report.claims.claim import Claim, Judged, Ruling, Verdict
+from allocmark.report.claims.text import Text
+from allocmark.report.conditions import rerun
+from allocmark.report.panel import Panel
+
+NO_TIMES = Text(
+    "the driver is emulated: it tells neither times nor what a context takes",
+    "驱动是仿真的：时间和上下文占用都不能由它得出",
+)
+
+
+def judge(claims: Sequence[Claim], panel: Panel) -> tuple[Judged, ...]:
+    """Return every claim with its verdict, in the order given."""
+    return tuple(Judged(claim, ruled(claim, panel), _commands(claim, panel)) for claim in claims)
+
+
+def ruled(claim: Claim, panel: Panel) -> Verdict:
+    """Return the verdict of one claim on a panel."""
+    if panel.emulated and (claim.on_time or claim.on_context):
+        return Verdict(Ruling.NOT_MEASURED, reason=NO_TIMES)
+    case = Case(panel)
+    try:
+        return claim.rule(case)
+    except MissingFigureError as missing:
+        evidence = tuple(case.evidence)
+        return Verdict(Ruling.NOT_MEASURED, evidence, reason=missing.reason)
+
+
+def _commands(claim: Claim, panel: Panel) -> tuple[str, ...]:
+    """Return the commands of the documents that decide it, or those that would make them."""
+    commands: list[str] = []
+    for experiment in claim.experiments:
+        sources = [source for _, source in panel.sources(experiment)]
+        commands.append(rerun(sources) if sources else f"allocmark run --experiment {experiment}")
+    return tuple(dict.fromkeys(commands))
