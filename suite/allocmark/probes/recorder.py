@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TextIO
@@ -47,15 +48,19 @@ class Recorder:
     def stage(self, name: str) -> Iterator[None]:
         """Name what is being done, so that a crash can say where; go on after what can't be had.
 
-        Any exception inside becomes a failure of this stage alone, and the next stage runs.
+        Any exception inside becomes a failure of this stage alone, and the next stage runs. How
+        long it took is told, so that a document says where the time of a run goes.
         """
         self._send("stage", {"name": name})
+        begin = time.monotonic()
         try:
             yield
         except NotMeasurableError as error:
             self.failure(name, str(error))
         except Exception as error:
             self.failure(name, f"{type(error).__name__}: {error}")
+        finally:
+            self._send("spent", {"name": name, "seconds": time.monotonic() - begin})
 
     def done(self) -> None:
         """Send that everything was reported: the parent takes a missing one for a crash."""

@@ -47,7 +47,8 @@ class Request:
 class Outcome:
     """What a child reported before it ended, however it ended.
 
-    `notes` are named values that are not figures (settings in force, texts of errors).
+    `notes` are named values that are not figures (settings in force, texts of errors), `spent`
+    the seconds of each stage.
     """
 
     request: Request
@@ -56,3 +57,4 @@ class Outcome:
     series: Sequence[Series] = ()
     failures: Sequence[Failure] = ()
     notes: Mapping[str, Axis] = field(default_factory=dict)
+    spent: Mapping[str, float] = field(default_factory=dict)

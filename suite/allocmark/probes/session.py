@@ -12,6 +12,7 @@ import shlex
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -218,6 +219,7 @@ def _measure(
         "after": _conditions(session),
         "notes": _notes(outcomes),
         "processes": len(outcomes),
+        "seconds": {"processes": round(sum(o.seconds for o in outcomes), 3), **_spent(outcomes)},
     }
     return replace(
         blank,
@@ -262,6 +264,14 @@ def _notes(outcomes: Sequence[Outcome]) -> dict[str, Axis | list[Axis]]:
             if value not in values:
                 values.append(value)
     return {name: values[0] if len(values) == 1 else values for name, values in told.items()}
+
+
+def _spent(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Return the seconds of each stage over all children."""
+    total: Counter[str] = Counter()
+    for outcome in outcomes:
+        total.update(outcome.spent)
+    return {name: round(seconds, 3) for name, seconds in total.items()}
 
 
 def _conditions(session: Session) -> Mapping[str, Any]:
