@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 SUITE = ROOT / "suite"
 
 FOUNDATION = {
-    *("__version__", "compile", "documents", "errors", "figures", "lifetime", "progress"),
-    *("sentences", "statistics", "units"),
+    *("__version__", "compile", "documents", "errors", "figures", "interpreters", "lifetime"),
+    *("progress", "sentences", "statistics", "units"),
 }
 """Modules that any room may use; they know no room."""
 
@@ -24,7 +24,8 @@ MAY_IMPORT = {
     "meters": {"allocators", "conditions", "cuda"},  # the timing loop takes entry points
     "conditions": {"meters"},
     "stack": {"conditions", "emulator", "meters"},
-    "probes": {"allocators", "conditions", "cuda", "meters", "stack", "workloads"},
+    "frameworks": {"stack"},
+    "probes": {"allocators", "conditions", "cuda", "frameworks", "meters", "stack", "workloads"},
     "store": set(),
     "report": {"allocators", "store"},  # the names of allocators, for the order of rows
     "emulator": set(),

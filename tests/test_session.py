@@ -244,26 +244,26 @@ def test_marking_stops_quietly_on_a_full_disk(
 
 
 def test_a_run_is_carried_on_until_it_is_finished(tmp_path: Path) -> None:
-    first = run_state.begin(tmp_path)
-    assert run_state.begin(tmp_path) == first
-    run_state.finish(tmp_path)
+    first = run_state.begin([tmp_path])
+    assert run_state.begin([tmp_path]) == first
+    run_state.finish([tmp_path])
     assert run_state.join(tmp_path).id == first.id
-    second = run_state.begin(tmp_path)
+    second = run_state.begin([tmp_path])
     assert second.id != first.id
-    assert run_state.begin(tmp_path, fresh=True).id != second.id
+    assert run_state.begin([tmp_path], fresh=True).id != second.id
 
 
 def test_another_suite_version_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = run_state.begin(tmp_path)
+    first = run_state.begin([tmp_path])
     monkeypatch.setattr(run_state, "__version__", "9")
-    assert run_state.begin(tmp_path).id != first.id
+    assert run_state.begin([tmp_path]).id != first.id
 
 
 def test_a_damaged_run_file_begins_anew(tmp_path: Path) -> None:
-    first = run_state.begin(tmp_path)
+    first = run_state.begin([tmp_path])
     (tmp_path / run_state.FILE_NAME).write_text("{")
     assert run_state.read(tmp_path) is None
-    assert run_state.begin(tmp_path).id != first.id
+    assert run_state.begin([tmp_path]).id != first.id
 
 
 def test_a_newer_document_is_never_replaced(opened: Session) -> None:

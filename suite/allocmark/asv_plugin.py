@@ -1,8 +1,9 @@
 """What asv 0.6 must be told to measure stacks instead of revisions.
 
 - The machine is the GPU, its facts come from the driver, and nobody is asked anything.
-- The environment is the running interpreter; driver, CUDA and framework versions name it, so a
-  changed driver starts a new result file.
+- There is an environment for each framework, served by the running interpreter, whose children
+  are started with the framework's own; driver, CUDA and framework versions name it, so a changed
+  driver starts a new result file.
 - A run has an identity and an end, so that one that was cut off is carried on.
 
 asv has no hooks for these: they are set on its classes, which is why its version is pinned.
@@ -27,9 +28,10 @@ from asv.environment import Environment
 from asv.machine import Machine, MachineCollection
 from asv.results import get_filename
 
-from allocmark import progress
+from allocmark import frameworks, progress
 from allocmark.allocators import registry
 from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError
+from allocmark.frameworks import Share
 from allocmark.identity import identity_of, machine_facts, refuse_to_mix
 from allocmark.probes import experiments, run_state
 from allocmark.probes.experiment import PROFILES, Profile
@@ -43,14 +45,21 @@ MACHINE_FILE = Path("build") / "asv-machine.json"
 _POLL_S = 0.2
 
 
+_FRAMEWORK = "framework"
+"""The requirement by which asv tells its environments apart before they have their names."""
+
+
 @functools.cache
-def current_stack() -> Stack:
-    """Return the stack of this machine, read once. Raises `AllocmarkError`."""
-    return read_stack(FRAMEWORK, 0)
+def current_stack(framework: str | None = None) -> Stack:
+    """Return this machine's stack, the first framework's by default, read once.
+
+    Raises `AllocmarkError`.
+    """
+    return read_stack(framework or frameworks.found()[0], 0)
 
 
 class StackEnvironment(Environment):  # type: ignore[misc]
-    """The interpreter that runs asv, named by the stack that it measures."""
+    """The interpreter that runs asv, named by the one stack that it measures."""
 
     tool_name = "stack"
 
@@ -62,12 +71,15 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         tagged_env_vars: Mapping[tuple[str, str], str],
     ) -> None:
         self._results = Path(conf.results_dir)
+        named = dict(requirements)
         with _one_sentence():
-            self._machine = machine_facts(current_stack())
-            identity = identity_of(current_stack(), os.environ.get(PROFILE, "full"))
+            self._framework = named.pop(_FRAMEWORK, "") or frameworks.found()[0]
+            self._stack = current_stack(self._framework)
+            self._machine = machine_facts(self._stack)
+            identity = identity_of(self._stack, os.environ.get(PROFILE, "full"))
         # asv reads it while it makes up the name, before it sets it.
-        self._requirements = {**requirements, **identity}
-        super().__init__(conf, current_stack().python, self._requirements, tagged_env_vars)
+        self._requirements = {**named, **identity}
+        super().__init__(conf, self._stack.python, self._requirements, tagged_env_vars)
 
     @classmethod
     def matches(cls, python: str) -> bool:
@@ -96,7 +108,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]
     def install_project(self, conf: Any, repo: Any, commit_hash: str | None = None) -> None:
         """Install nothing; refuse a result file of another stack that has this one's name."""
         if commit_hash is not None:
-            file = get_filename(current_stack().machine, commit_hash, self.name)
+            file = get_filename(self._stack.machine, commit_hash, self.name)
             with _one_sentence():
                 refuse_to_mix(self._results / file, self.requirements | self._machine)
 
@@ -107,6 +119,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         if env.get("PYTHONPATH"):
             env.setdefault("ASV_PYTHONPATH", env["PYTHONPATH"])
         kwargs["env"] = env
+        env[FRAMEWORK] = self._framework
         command = [sys.executable, *args]
         if "setup_cache" not in args:
             return util.check_output(command, **kwargs)
@@ -196,9 +209,10 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
         conf.results_dir = os.environ.get(RESULTS, conf.results_dir)
         with tempfile.TemporaryDirectory(prefix="allocmark-dry-") as dry, _one_sentence():
             results = Path(dry if kwargs.get("dry_run") else conf.results_dir).absolute()
-            stack = current_stack()
-            folder = folder_of(results, stack, profile)
-            state = run_state.begin(folder, fresh=bool(os.environ.get(FRESH)))
+            stacks = {share: current_stack(share.framework) for share in frameworks.shares()}
+            conf.matrix = {"req": {_FRAMEWORK: [share.framework for share in stacks]}}
+            folders = [folder_of(results, stack, profile) for stack in stacks.values()]
+            state = run_state.begin(folders, fresh=bool(os.environ.get(FRESH)))
             os.environ |= {RESULTS: str(results), PROFILE: profile.name, RUN: state.id}
             try:
                 code = original(conf=conf, **kwargs)
@@ -206,17 +220,18 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
                 if isinstance(error, util.UserError) and str(error) != "Interrupted.":
                     raise
                 if not kwargs.get("bench"):
-                    _mark_rest(results, stack, profile, state.id)
+                    for share, stack in stacks.items():
+                        _mark_rest(results, share, stack, profile, state.id)
                 raise RunStoppedError(STOPPED) from None
-            run_state.finish(folder)
+            run_state.finish(folders)
             return code
 
     return run
 
 
-def _mark_rest(results: Path, stack: Stack, profile: Profile, run: str) -> None:
+def _mark_rest(results: Path, share: Share, stack: Stack, profile: Profile, run: str) -> None:
     """Say in a document of each subject that has none that the run was stopped."""
-    session = Session(results, stack, profile, run, progress.Lines(sys.stderr))
+    session = Session(results, stack, profile, run, progress.Lines(sys.stderr), share=share)
     chosen = [experiments.experiment(name) for name in experiments.NAMES]
     mark_rest(
         session, chosen, list(registry().values()), "the run was stopped before this was measured"

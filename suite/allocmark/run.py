@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from allocmark import frameworks
 from allocmark.allocators import registry
 from allocmark.errors import EXIT_FINE, AllocmarkError, UnknownNameError
 from allocmark.lifetime import end_with_parent
@@ -24,11 +25,12 @@ from allocmark.probes.session import (
     folder_of,
     measure_experiment,
     stoppable,
+    subjects_of,
 )
 from allocmark.progress import shown
 from allocmark.report import write_report
-from allocmark.stack import read_stack
-from allocmark.tracking import FRAMEWORK, FRESH, RESULTS
+from allocmark.stack import Stack, read_stack
+from allocmark.tracking import FRESH, RESULTS
 
 CONFIG = "asv.conf.json"
 
@@ -134,29 +136,43 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> None:
     allocators = list(known.values())
     chosen = [experiments.experiment(name) for name in options.experiments or experiments.NAMES]
     only = _subjects(options, profile, chosen, set(known) - set(registry()))
-    stack = read_stack(FRAMEWORK, 0)
-    folder = folder_of(results, stack, profile)
-    state = run_state.begin(folder, fresh=True) if options.fresh else run_state.join(folder)
-    with shown() as progress, stoppable():
-        session = Session(
-            results,
-            stack,
-            profile,
-            state.id,
-            progress,
-            takes_over=False,
-            allocator_file=options.allocator_file,
-        )
-        paths = [
-            path
+    stacks = {
+        share: read_stack(share.framework, 0)
+        for share in frameworks.shares()
+        if any(
+            only is None or subject in only
             for experiment in chosen
-            for path in measure_experiment(session, experiment, allocators, only)
-        ]
+            for subject in subjects_of(share, experiment, allocators, profile)
+        )
+    }
+    runs = _runs(results, list(stacks.values()), profile, options.fresh)
+    paths: list[Path] = []
+    with shown() as progress, stoppable():
+        for (share, stack), run_id in zip(stacks.items(), runs, strict=True):
+            session = Session(
+                *(results, stack, profile, run_id, progress),
+                takes_over=False,
+                allocator_file=options.allocator_file,
+                share=share,
+            )
+            for experiment in chosen:
+                paths += measure_experiment(session, experiment, allocators, only)
     if not paths:
         raise AllocmarkError(
             f"nothing was measured: the {profile.name} profile has no such document, "
             "see `allocmark list`"
         )
+
+
+def _runs(results: Path, stacks: Sequence[Stack], profile: Profile, fresh: bool) -> list[str]:
+    """Return the id of the run that each stack's documents belong to."""
+    folders = [folder_of(results, stack, profile) for stack in stacks]
+    if fresh:
+        return [run_state.begin(folders, fresh=True).id] * len(folders)
+    others = [
+        folder_of(results, read_stack(framework, 0), profile) for framework in frameworks.found()
+    ]
+    return [run_state.join(folder, others).id for folder in folders]
 
 
 def _subjects(

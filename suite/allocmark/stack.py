@@ -6,6 +6,7 @@ files that the wheels bring, the rest from NVML.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import json
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from allocmark import interpreters
 from allocmark.errors import AllocmarkError, NoGpuError, UnknownNameError
 from allocmark.meters import nvml as nvml_meter
 
@@ -177,20 +179,31 @@ def installed(framework: str = "auto") -> dict[str, str | None]:
     None if it was built without, absent if it does not tell. Raises `AllocmarkError` where an
     interpreter that the user has named cannot be asked.
     """
-    other = os.environ.get(f"ALLOCMARK_PYTHON_{framework.upper()}", sys.executable)
-    if other == sys.executable:
+    python = interpreters.interpreter(framework)
+    if python == sys.executable:
         return _installed_here()
+    return dict(_installed_there(framework, python))
+
+
+@functools.cache
+def _installed_there(framework: str, python: str) -> Mapping[str, str | None]:
     try:
         answer = subprocess.run(
-            [other, "-m", "allocmark.stack"],
+            interpreters.command(framework, "allocmark.stack"),
+            env=interpreters.environment(framework, os.environ),
             capture_output=True,
             timeout=_ASK_S,
-            check=True,
+            check=False,
         )
-        versions: dict[str, str | None] = json.loads(answer.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        said = answer.stderr.decode(errors="replace").strip()
+        if answer.returncode != 0:
+            raise ValueError(said.rpartition("\n")[2] or f"exit code {answer.returncode}")
+        # A program that becomes the interpreter may have printed something of its own.
+        versions: Mapping[str, str | None] = json.loads(answer.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         raise AllocmarkError(
-            f"the interpreter for {framework} cannot say what it has installed ({error})"
+            f"{python}, the interpreter for {framework}, cannot say what it has installed "
+            f"({error}): set {interpreters.variable(framework)} to one that can"
         ) from None
     return versions
 

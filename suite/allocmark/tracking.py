@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
+from allocmark import frameworks
 from allocmark.allocators import registry
 from allocmark.cells import write_cells
 from allocmark.errors import AllocmarkError
@@ -23,8 +24,8 @@ from allocmark.progress import shown
 from allocmark.sentences import sentence
 from allocmark.stack import read_stack
 
-FRAMEWORK = "torch"
-"""The framework of a run's stack; the bare driver is measured under the same one."""
+FRAMEWORK = "ALLOCMARK_FRAMEWORK"
+"""The framework of the stack that is measured, in a run that fills several."""
 RESULTS = "ALLOCMARK_RESULTS"
 """The results folder, absolute."""
 PROFILE = "ALLOCMARK_PROFILE"
@@ -44,9 +45,10 @@ def measure_cells(experiment_name: str, metrics: Collection[str], project: Path)
         with stoppable(), shown() as progress:
             results = Path(os.environ.get(RESULTS, project / "results"))
             profile = PROFILES[os.environ.get(PROFILE, "full")]
-            stack = read_stack(FRAMEWORK, 0)
+            share = frameworks.share(os.environ.get(FRAMEWORK))
+            stack = read_stack(share.framework, 0)
             run = os.environ.get(RUN) or run_state.join(folder_of(results, stack, profile)).id
-            session = Session(results, stack, profile, run, progress)
+            session = Session(results, stack, profile, run, progress, share=share)
             experiment = experiments.experiment(experiment_name)
             paths = list(measure_experiment(session, experiment, list(registry().values())))
             cells = Path.cwd() / "cells"

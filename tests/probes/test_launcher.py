@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from allocmark.probes.launcher import child_environment, interpreter, launch, launch_all
+from allocmark.interpreters import interpreter
+from allocmark.probes.launcher import child_environment, launch, launch_all
 from allocmark.probes.request import Outcome, Request
 
 # An allocator of a user's own that misbehaves as told, without any GPU.

@@ -35,8 +35,11 @@ class AllocatorExperiment(Experiment):
         self._known = {allocator.name: allocator for allocator in allocators}
         return [a.name for a in allocators if self.measures(a, profile)]
 
+    def framework(self, subject: str) -> str:
+        return self._allocator(subject).framework
+
     def requests(self, subject: str, profile: Profile) -> list[Request]:
-        allocator = self._known.get(subject) or registry()[subject]
+        allocator = self._allocator(subject)
         environment = dict(allocator.environment)  # Read-only mappings cannot be sent.
         return [
             Request(
@@ -48,3 +51,6 @@ class AllocatorExperiment(Experiment):
 
     def prepare(self, request: Request) -> None:
         allocator_of(request).prepare()
+
+    def _allocator(self, subject: str) -> Allocator:
+        return self._known.get(subject) or registry()[subject]

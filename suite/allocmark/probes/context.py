@@ -94,6 +94,9 @@ class Context(Experiment):
         """Return who creates a context; no allocator has a part in it."""
         return list(SUBJECTS) if profile.all_settings else list(_QUICK_SUBJECTS)
 
+    def framework(self, subject: str) -> str:
+        return subject_of(subject).framework
+
     def requests(self, subject: str, profile: Profile) -> list[Request]:
         """Return the cold processes, the kinds of loading in turns, and one for each other part.
 

@@ -11,6 +11,7 @@ from allocmark.allocators.base import Allocator
 from allocmark.figures import Figure
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.request import Outcome, Request
+from allocmark.stack import BARE
 from allocmark.units import GIB
 
 
@@ -57,6 +58,10 @@ class Experiment(ABC):
     @abstractmethod
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
         """Return what gets a document each: names of `allocators`, mostly."""
+
+    def framework(self, subject: str) -> str:
+        """Return what that subject needs, which decides about the stack it is measured under."""
+        return BARE
 
     @abstractmethod
     def requests(self, subject: str, profile: Profile) -> list[Request]:

@@ -12,13 +12,13 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from typing import IO, Any
 
+from allocmark import interpreters
 from allocmark.documents import Failure
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure, Series
@@ -45,18 +45,14 @@ CORES_TO_SPARE = AHEAD > 1
 """Whether imports on some cores leave quiet ones to a child that must be alone."""
 
 
-def interpreter(framework: str) -> str:
-    """Return the Python that measures a framework: ``ALLOCMARK_PYTHON_<FRAMEWORK>`` or this one."""
-    return os.environ.get(f"ALLOCMARK_PYTHON_{framework.upper()}", sys.executable)
-
-
 def child_environment(request: Request) -> dict[str, str]:
     """Return the whole environment of a child: ours, less stray settings, plus the request's.
 
     Hashing is seeded alike in all, so that one process differs from the next in one thing less.
     """
     kept = {name: value for name, value in os.environ.items() if name not in _RESET}
-    return {**kept, "PYTHONHASHSEED": "0", **request.environment}
+    ours = interpreters.environment(request.framework, kept)
+    return {**ours, "PYTHONHASHSEED": "0", **request.environment}
 
 
 class Child:
@@ -68,12 +64,7 @@ class Child:
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         try:
             self._process = subprocess.Popen(
-                [
-                    interpreter(request.framework),
-                    "-m",
-                    "allocmark.probes.child",
-                    str(write_end),
-                ],
+                interpreters.command(request.framework, "allocmark.probes.child", [str(write_end)]),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=self._stderr,
@@ -84,10 +75,10 @@ class Child:
         except OSError as error:
             os.close(read_end)
             self._stderr.close()
-            python = interpreter(request.framework)
+            python = interpreters.interpreter(request.framework)
             raise NotMeasurableError(
                 f"{python} cannot be started ({error.strerror}): "
-                f"set ALLOCMARK_PYTHON_{request.framework.upper()} to a Python that has allocmark"
+                f"set {interpreters.variable(request.framework)} to another Python"
             ) from error
         finally:
             os.close(write_end)
@@ -169,6 +160,7 @@ class _Parsed:
         self.series: list[Series] = []
         self.failures: list[Failure] = []
         self.notes: dict[str, Axis] = {}
+        self.spent: dict[str, float] = {}
         self.stage, self.finished = "start", False
 
     def take(self, kind: str, data: Mapping[str, Any]) -> None:
@@ -181,6 +173,8 @@ class _Parsed:
                 self.failures.append(Failure(**data))
             case "note":
                 self.notes[data["name"]] = data["value"]
+            case "spent":
+                self.spent[data["name"]] = self.spent.get(data["name"], 0.0) + data["seconds"]
             case "stage":
                 self.stage = data["name"]
             case "done":
@@ -188,7 +182,8 @@ class _Parsed:
 
     def seal(self) -> Outcome:
         return Outcome(
-            self.request, self.seconds, self.figures, self.series, self.failures, self.notes
+            *(self.request, self.seconds, self.figures, self.series),
+            *(self.failures, self.notes, self.spent),
         )
 
 

@@ -1,5 +1,7 @@
 """Which run the documents of a folder belong to, and whether it came to its end.
 
+A run fills a folder for each stack that it measures; all of them carry its id.
+
 ``results/<machine>/<stack>/<profile>/run.state`` is a small JSON file (its name does not end in
 ``.json`` because asv would take it for one of its own). A run that was cut off has no ``finished``:
 the next one carries its id on and takes over the documents it finished.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,32 +46,53 @@ def read(folder: Path) -> RunState | None:
         return None
 
 
-def begin(folder: Path, fresh: bool = False) -> RunState:
-    """Carry on the run that was cut off here, or start one.
+def begin(folders: Sequence[Path], fresh: bool = False) -> RunState:
+    """Carry on the run that was cut off in one of these folders, or start one, in all of them.
 
-    `fresh` starts one in any case, and so does a suite of another version.
+    `fresh` starts one in any case, and so does a suite of another version. Of several runs that
+    were cut off the newest is carried on.
     """
-    last = read(folder)
-    if last and last.finished is None and last.suite == __version__ and not fresh:
-        return last
-    started = now()
-    stamp = started.replace("-", "").replace(":", "")
-    state = RunState(f"{stamp}-{secrets.token_hex(2)}", started, __version__)
-    _write(folder, state)
+    cut_off = [state for state in _of_this_suite(folders) if state.finished is None]
+    state = _new() if fresh or not cut_off else max(cut_off, key=_when)
+    for folder in folders:
+        if read(folder) != state:
+            _write(folder, state)
     return state
 
 
-def join(folder: Path) -> RunState:
-    """Return the last run, finished or not, for documents that are measured again alone."""
-    last = read(folder)
-    return last if last and last.suite == __version__ else begin(folder)
+def join(folder: Path, others: Sequence[Path] = ()) -> RunState:
+    """Return the last run, finished or not, for documents that are measured again alone.
+
+    A folder without one joins the newest of the `others`, those of the same machine's stacks.
+    """
+    known = _of_this_suite([folder]) or sorted(_of_this_suite(others), key=_when)
+    if not known:
+        return begin([folder])
+    if read(folder) != known[-1]:
+        _write(folder, known[-1])
+    return known[-1]
 
 
-def finish(folder: Path) -> None:
+def finish(folders: Sequence[Path]) -> None:
     """Say that the last run came to its end."""
-    last = read(folder)
-    if last and last.finished is None:
-        _write(folder, replace(last, finished=now()))
+    for folder in folders:
+        last = read(folder)
+        if last and last.finished is None:
+            _write(folder, replace(last, finished=now()))
+
+
+def _of_this_suite(folders: Sequence[Path]) -> list[RunState]:
+    return [state for state in map(read, folders) if state and state.suite == __version__]
+
+
+def _when(state: RunState) -> str:
+    return state.started
+
+
+def _new() -> RunState:
+    started = now()
+    stamp = started.replace("-", "").replace(":", "")
+    return RunState(f"{stamp}-{secrets.token_hex(2)}", started, __version__)
 
 
 def _write(folder: Path, state: RunState) -> None:

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -33,6 +33,7 @@ from allocmark.errors import (
     NotMeasurableError,
 )
 from allocmark.figures import Axis, Figure
+from allocmark.frameworks import Share
 from allocmark.probes.experiment import Experiment, Profile
 from allocmark.probes.launcher import AHEAD, CORES_TO_SPARE, launch_all
 from allocmark.probes.request import Outcome, Request
@@ -57,7 +58,7 @@ class Session:
     """Where documents go and what they are taken under.
 
     `run` is the id that groups them; `takes_over` says whether documents that already carry it
-    count as done.
+    count as done; `share` says which subjects are measured under this stack.
     """
 
     results: Path
@@ -68,6 +69,7 @@ class Session:
     takes_over: bool = True
     device: int = 0
     allocator_file: Path | None = None
+    share: Share | None = None  # None: all subjects are measured under this stack.
 
     def path(self, experiment: Experiment, subject: str) -> Path:
         """Return where one document lies."""
@@ -80,17 +82,29 @@ def folder_of(results: Path, stack: Stack, profile: Profile) -> Path:
     return results / stack.machine / stack.name / profile.name
 
 
+def subjects_of(
+    share: Share | None, experiment: Experiment, allocators: Sequence[Allocator], profile: Profile
+) -> list[str]:
+    """Return the experiment's subjects that are measured under one stack, in order."""
+    subjects = experiment.subjects(allocators, profile)
+    return [s for s in subjects if share is None or share.holds(experiment.framework(s))]
+
+
 def measure_experiment(
     session: Session,
     experiment: Experiment,
     allocators: Sequence[Allocator],
-    only: Iterable[str] | None = None,
+    only: Collection[str] | None = None,
 ) -> Iterator[Path]:
     """Measure the subjects (those of `only`, where it is given), one document after another.
 
     Raises `RunStoppedError` where the disk is full; everything finished before is saved.
     """
-    chosen = _chosen(session, experiment, allocators, only)
+    chosen = [
+        subject
+        for subject in subjects_of(session.share, experiment, allocators, session.profile)
+        if only is None or subject in only
+    ]
     # All are read first, also where none is taken over: one of a newer allocmark ends the run
     # before anything replaces it.
     belongs = {s: _is_done(session.path(experiment, s), session) for s in chosen}
@@ -118,7 +132,7 @@ def mark_rest(
 ) -> None:
     """Write a document that says why for each subject that has none, as far as the disk allows."""
     for experiment in experiments:
-        for subject in experiment.subjects(allocators, session.profile):
+        for subject in subjects_of(session.share, experiment, allocators, session.profile):
             path = session.path(experiment, subject)
             if not path.exists():
                 blank = _blank(session, experiment, subject)
@@ -148,17 +162,6 @@ def stoppable() -> Iterator[None]:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-def _chosen(
-    session: Session,
-    experiment: Experiment,
-    allocators: Sequence[Allocator],
-    only: Iterable[str] | None,
-) -> list[str]:
-    subjects = experiment.subjects(allocators, session.profile)
-    wanted = None if only is None else set(only)
-    return [subject for subject in subjects if wanted is None or subject in wanted]
 
 
 def _is_done(path: Path, session: Session) -> bool:
