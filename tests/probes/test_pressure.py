@@ -92,7 +92,8 @@ def test_a_run_that_completes_has_no_failure(monkeypatch: pytest.MonkeyPatch) ->
     assert told["capacity_bytes"] == 4 * MIB
     assert told["failed_event"] == told["failed_cached_bytes"] == "it completed"
     assert told["cache_share_max"] == 0
-    assert told["retries"] == "counting does not tell this"
+    assert told["retries"] == told["first_retry_event"] == "counting does not tell this"
+    assert told["first_cache_share_event"] == "it never showed"
 
 
 def test_a_run_that_fails_says_where_and_what_was_free(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,12 +113,15 @@ def test_only_what_was_seen_early_enough_counts_as_before() -> None:
         return _Look(event, Stats(allocated, 1000, retries=retries, inactive_split_bytes=event))
 
     looks = [look(0, 0.1, 0), look(100, 0.4, 1), look(101, 0.9, 5), look(200, 0.2, 6)]
-    failed = _found(Replay(200, 0, 0.0, 100 + LEAD_EVENTS, 1, "full"), looks, 400, 0)
+    failed = _found(Replay(200, 0, 0.0, 100 + LEAD_EVENTS, 1, "full"), looks, 400, 0, 2000)
     assert (failed["cache_share_max"], failed["cache_share_max_before"]) == (0.9, 0.4)
     assert (failed["retries"], failed["retries_before"]) == (6, 1)
     assert failed["cache_share_last_before"] == 0.4
     assert failed["inactive_split_bytes_max_before"] == 100
-    completed = _found(Replay(201, 0, 0.0), looks, 101 + LEAD_EVENTS, 0)
+    assert failed["reserved_share_last_before"] == 0.5
+    assert failed["unreturnable_share_max_before"] == 0.45
+    assert (failed["first_cache_share_event"], failed["first_retry_event"]) == (100, 100)
+    completed = _found(Replay(201, 0, 0.0), looks, 101 + LEAD_EVENTS, 0, 2000)
     assert (completed["cache_share_max_before"], completed["retries_before"]) == (0.9, 5)
 
 
@@ -140,6 +144,8 @@ def test_who_is_asked_for_what() -> None:
         "torch-native",
         "torch-expandable",
         "torch-split64",
+        "torch-roundup4",
+        "torch-gc80",
     }
     assert ("torch-async", "counters") in parts and ("torch-split64", "counters") not in parts
     _, oom = experiment.requests("torch-native", quick)
@@ -189,6 +195,11 @@ print(json.dumps([json.loads(line) for line in out.getvalue().splitlines()]))
     }
     assert {f["value"] for f in figures if f["metric"] == "summary_agrees"} == {1}
     assert len(shown) == len(pressure_counters.POINTS) * len(pressure_readings.COUNTERS)
+    first = {f["axes"]["bytes"]: f["value"] for f in figures if f["metric"].startswith("first")}
+    assert {size: value // MIB for size, value in first.items()} == {
+        **{512: 2, MIB: 2, MIB + 512: 20, 9 * MIB: 20},
+        **{10 * MIB: 10, 10 * MIB + 512: 12, 100 * MIB: 100, 100 * MIB + 512: 102},
+    }
     assert shown["1 GiB taken", "allocated"] == 1 << 30
     assert shown["half freed", "allocated"] == 1 << 29
     before = shown["before", "cudaMemGetInfo used"]

@@ -9,17 +9,21 @@ block, the cache given back, the rest freed, the cache given back.
 | --- | --- | --- | --- |
 | ``shown_bytes`` | bytes | ``point``, ``counter`` | what that counter shows (`pressure_readings.COUNTERS`) at that point (`pressure_counters.POINTS`) |
 | ``kept_bytes`` | bytes | ``point``, ``why`` | what the process still holds and why: live blocks, free bytes beside them, wholly free segments, and what lies outside the allocator (NVML process less reserved: context, modules) |
+| ``first_reserved_bytes`` | bytes | ``bytes`` | what it holds from the driver after one request of that size from nothing |
 | ``summary_agrees`` | share | ``point`` | 1 where memory_summary's allocated, reserved and non-releasable are the block map's, in the units it prints |
 
 Kind ``exact`` for the allocator's own counters, ``sampled`` for cudaMemGetInfo and NVML.
 
-**Towards an OOM** (``torch-native``; in full two settings more): each workload in fixed shares of
+**Towards an OOM** (``torch-native``; in full four settings more): each workload in fixed shares of
 its live peak, made by a ballast. Axes ``{workload, capacity_ratio}``, kind ``sampled``; metrics
 are `pressure_oom.METRICS`: ``completed`` (1 or 0), ``capacity_bytes``; ``failed_event``,
 ``failed_request_bytes`` and what was free when it failed (``failed_cached_bytes`` = reserved -
 allocated, ``failed_largest_free_bytes`` of it in one block, ``failed_device_free_bytes`` outside
 it); ``retries``; ``cache_share_max`` (1 - allocated / reserved). ``*_before`` is what was seen at
-least 100 events before the failure, or before the last allocation of a run that completed. Series
+least 100 events before the failure, or before the last allocation of a run that completed:
+``reserved_share_last_before`` is reserved over capacity, ``unreturnable_share_max_before`` live
+and inactive split bytes over capacity. ``first_*_event`` is the first of the events looked at that
+showed a cache share over 30 % (``first_cache_share_event``) or a retry. Series
 ``towards-oom``: ``event``, ``allocated_bytes``, ``reserved_bytes``, ``inactive_split_bytes``,
 ``retries`` at about 200 events. Signs are data here; whether one predicts is for the report.
 """  # noqa: E501 - a table's row is one line
@@ -41,8 +45,14 @@ from allocmark.probes.request import Outcome, Request
 from allocmark.workloads import catalog
 
 _OOM_QUICK = ("torch-native",)
-_OOM_FULL = ("torch-native", "torch-expandable", "torch-split64")
-"""The settings that torch's own message at an OOM has pointed to over the years."""
+_OOM_FULL = (
+    "torch-native",
+    "torch-expandable",
+    "torch-split64",
+    "torch-roundup4",
+    "torch-gc80",
+)
+"""The settings that torch's own messages and notes have pointed to over the years."""
 _OOM_S, _OOM_LIMIT_S = 8.0, 30.0
 _COUNTERS_LIMIT_S = 30.0
 

@@ -46,12 +46,19 @@ _PATTERN = (8 * MIB, 4 * MIB, MIB, MIB, *[256 * KIB] * 7, *[128 * KIB] * 2)
 block freed, half are large."""
 
 
+FIRST_SIZES = (512, MIB, MIB + 512, 9 * MIB, 10 * MIB, 10 * MIB + 512, 100 * MIB, 100 * MIB + 512)
+"""Single requests around the sizes at which allocators change what they ask the driver for."""
+
+
 def measure_counters(allocator: Allocator, device: int, recorder: Recorder) -> None:
-    """Walk through the points on an opened allocator and send what every counter shows."""
+    """Walk through the points on an opened allocator, send what every counter shows, and what
+    single requests take."""
     for point in _walk(allocator):
         allocator.synchronize()
         with recorder.stage(f"counters: {point}"):
             _report(point, allocator, device, recorder)
+    with recorder.stage("counters: first requests"):
+        _first_requests(allocator, recorder)
 
 
 def _walk(allocator: Allocator) -> Iterator[str]:
@@ -67,6 +74,25 @@ def _walk(allocator: Allocator) -> Iterator[str]:
         if Capability.TRIM in allocator.capabilities:
             allocator.trim()
         yield next(points)
+
+
+def _first_requests(allocator: Allocator, recorder: Recorder) -> None:
+    """Send what a single request takes from the driver, each from an empty cache."""
+    for size in FIRST_SIZES:
+        axes: dict[str, Axis] = {"bytes": size}
+        allocator.trim()
+        before = allocator.stats().reserved_bytes
+        block = allocator.alloc(size)
+        reserved = allocator.stats().reserved_bytes
+        allocator.free(block)
+        allocator.synchronize()
+        if before is None or reserved is None:
+            reason = f"{allocator.name} does not tell what it holds"
+            recorder.missing("first_reserved_bytes", "bytes", reason, axes)
+        else:
+            taken = reserved - before
+            recorder.figure(_figure("first_reserved_bytes", taken, OWN_METERS[0], axes, allocator))
+    allocator.trim()
 
 
 def _report(point: str, allocator: Allocator, device: int, recorder: Recorder) -> None:
@@ -120,6 +146,8 @@ def _figure(
 
 def expected() -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
     """Yield the axes of all cells, each with its metric and unit."""
+    for size in FIRST_SIZES:
+        yield {"bytes": size}, {"first_reserved_bytes": "bytes"}
     for point in POINTS:
         for counter in COUNTERS:
             yield {"point": point, "counter": counter}, {"shown_bytes": "bytes"}

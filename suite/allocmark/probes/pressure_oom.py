@@ -8,7 +8,7 @@ failure, in a completed run before the last allocation (after it nothing is left
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocmark.allocators.base import Allocator, Stats
@@ -27,6 +27,8 @@ QUICK_RATIOS = (1.0, 1.2, 1.5)
 _ORDER = (1.0, 1.2, 1.5, 1.1, 1.3, 2.0, 1.4, 1.7, 1.6, 1.8, 1.9)
 """Coarse to fine: what the time does not reach are steps in between."""
 LEAD_EVENTS = 100
+CACHE_SHARE = 0.3
+"""The share of the cache that is said to be a sign; the first event that shows it is recorded."""
 _POINTS = 200
 METER = "allocator counters, in a ballast"
 
@@ -44,6 +46,10 @@ METRICS: Mapping[str, str] = {
     "cache_share_max_before": "ratio",
     "cache_share_last_before": "ratio",
     "inactive_split_bytes_max_before": "bytes",
+    "reserved_share_last_before": "ratio",
+    "unreturnable_share_max_before": "ratio",
+    "first_cache_share_event": "event",
+    "first_retry_event": "event",
 }
 """Metric to unit, in the order of the table."""
 
@@ -127,21 +133,36 @@ def _one(
         at_failure["failed_device_free_bytes"] = runtime.memory_info()[0]
 
     result = replay(script, allocator, look, spaced(len(script), _POINTS), failed)
-    found = _found(result, looks, script.last_allocation, first.retries) | at_failure
-    found["capacity_bytes"] = free + (first.reserved_bytes or 0)
+    capacity = free + (first.reserved_bytes or 0)
+    found = _found(result, looks, script.last_allocation, first.retries, capacity) | at_failure
+    found["capacity_bytes"] = capacity
     for metric, unit in METRICS.items():
         value = found.get(metric)
         if value is None:
-            never_failed = result.completed and metric.startswith("failed_")
-            reason = "it completed" if never_failed else f"{allocator.name} does not tell this"
+            reason = _why_not(metric, result, first, allocator)
             recorder.missing(metric, unit, reason, axes)
         else:
             recorder.figure(Figure(metric, unit, "sampled", METER, axes, value, [value]))
     _series(looks, axes, recorder)
 
 
+def _why_not(metric: str, result: Replay, first: Stats, allocator: Allocator) -> str:
+    """Return why a run has no such figure."""
+    if result.completed and metric.startswith("failed_"):
+        return "it completed"
+    if metric == "first_cache_share_event" or (
+        metric == "first_retry_event" and first.retries is not None
+    ):
+        return "it never showed"
+    return f"{allocator.name} does not tell this"
+
+
 def _found(
-    result: Replay, looks: Sequence[_Look], last_allocation: int, first_retries: int | None
+    result: Replay,
+    looks: Sequence[_Look],
+    last_allocation: int,
+    first_retries: int | None,
+    capacity_bytes: int,
 ) -> dict[str, float | None]:
     """Return what the readings say, with None for what they do not."""
     horizon = last_allocation if result.failed_event is None else result.failed_event
@@ -152,7 +173,17 @@ def _found(
             return None
         return (seen[-1].stats.retries or 0) - first_retries if seen else 0
 
+    def since(sign: Callable[[_Look], bool]) -> float | None:
+        return next((look.event for look in looks if sign(look)), None)
+
     split = [look.stats.inactive_split_bytes for look in before]
+    # What no emptying of the cache returns: live blocks, and what is free beside them.
+    stuck = [
+        (look.stats.allocated_bytes or 0) + look.stats.inactive_split_bytes
+        for look in before
+        if look.stats.inactive_split_bytes is not None
+    ]
+    reserved = before[-1].stats.reserved_bytes or 0 if before else 0
     return {
         "completed": int(result.completed),
         "failed_event": result.failed_event,
@@ -163,6 +194,12 @@ def _found(
         "cache_share_max_before": max((look.cache_share for look in before), default=0.0),
         "cache_share_last_before": before[-1].cache_share if before else 0.0,
         "inactive_split_bytes_max_before": max((s for s in split if s is not None), default=None),
+        "reserved_share_last_before": reserved / capacity_bytes,
+        "unreturnable_share_max_before": max(stuck) / capacity_bytes if stuck else None,
+        "first_cache_share_event": since(lambda look: look.cache_share > CACHE_SHARE),
+        "first_retry_event": None
+        if first_retries is None
+        else since(lambda look: (look.stats.retries or 0) > first_retries),
     }
 
 

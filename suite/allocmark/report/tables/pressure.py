@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allocmark.report.grid import SUBJECT, Key, plain
+from allocmark.report.grid import BYTES, SUBJECT, Key, plain
 from allocmark.report.panel import Panel
 from allocmark.report.section import make
 from allocmark.report.table import Table
@@ -53,6 +53,16 @@ _TOWARDS_OOM = (
         "inactive_split_bytes_max_before",
         "Towards an OOM: most free bytes in split segments 100 events before the end",
     ),
+    (
+        "reserved_share_last_before",
+        "Towards an OOM: last reserved bytes over capacity 100 events before the end",
+    ),
+    (
+        "unreturnable_share_max_before",
+        "Towards an OOM: most live and inactive split bytes over capacity 100 events before the end",
+    ),
+    ("first_cache_share_event", "Towards an OOM: first event with a cache share over 30 %"),
+    ("first_retry_event", "Towards an OOM: first event with a retry"),
 )
 
 
@@ -71,6 +81,18 @@ def tables(panel: Panel) -> list[Table]:
         )
         for metric, axis, title, about in _COUNTERS
     ]
+    made.append(
+        make(
+            panel,
+            _PROBE,
+            {"metric": "first_reserved_bytes"},
+            down=(SUBJECT,),
+            across=BYTES,
+            name="first-reserved-bytes",
+            title="What one request takes from the driver",
+            about="From an empty cache, by the size of the request.",
+        )
+    )
     made += [
         make(
             panel,
