@@ -10,6 +10,7 @@ import pytest
 
 from allocmark import documents
 from allocmark.report.agreement_emulated import compare
+from allocmark.report.agreement_events import counts
 
 from .conftest import environment, launcher
 
@@ -60,3 +61,5 @@ def test_every_cell_and_reading_is_the_hardware_s(results: Path, allocator: str)
     assert [cell for cell in found.cells if cell.share != 0] == []
     assert len(found.cells) >= 11 * 9  # eleven workloads, at least nine measures of each
     assert found.readings > 9000
+    events, equal = counts(found.courses)
+    assert events == equal  # none where the record holds no course of every event

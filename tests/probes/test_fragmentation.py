@@ -13,6 +13,7 @@ from allocmark.errors import NotMeasurableError
 from allocmark.probes import fragmentation_vector
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.fragmentation import Fragmentation
+from allocmark.probes.fragmentation_events import every_event
 from allocmark.probes.fragmentation_vector import METRICS, Vector, figures, missing, run_once
 from allocmark.probes.replay import Script
 from allocmark.probes.request import Outcome
@@ -54,6 +55,25 @@ def test_a_workload_that_does_not_fit_says_where(device: CountingAllocator) -> N
     with pytest.raises(NotMeasurableError, match=r"event 1 of 2, asking for 60 bytes: out of"):
         run_once(Script.of(trace(alloc(0, 100), alloc(1, 60))), device)
     assert device.live == {}
+
+
+def test_every_change_of_a_counter_is_kept_with_its_event(
+    device: CountingAllocator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter(range(3, 100))
+
+    def stats() -> Stats:
+        live = sum(device.live.values())
+        return Stats(live + 12 * len(device.live), driver_allocs=next(calls), retries=7)
+
+    monkeypatch.setattr(device, "stats", stats)
+    script = Script.of(trace(alloc(0, 100), alloc(1, 60), free(0), free(1), alloc(2, 5), free(2)))
+    assert every_event(script, device) == {
+        # Read after events 0, 1, 4 and 5: not after a free, unless it is the last event.
+        "allocated_over_requested": {"event_step": [1, 1, 3, 1], "step": [12, 12, -12, -12]},
+        "driver_allocs": {"event_step": [1, 1, 3, 1], "step": [1, 1, 1, 1]},
+        "retries": {"event_step": [], "step": []},  # seven at the start, and none since
+    }
 
 
 def test_exact_cells_that_differ_are_flagged(device: CountingAllocator) -> None:
@@ -194,6 +214,7 @@ def test_repeats_to_the_byte() -> None:
         "4GiB",
         """
 from allocmark.probes.replay import Script
+from allocmark.probes.fragmentation_events import every_event
 from allocmark.probes.fragmentation_vector import METRICS, run_once
 import random
 random.seed(5)
@@ -258,7 +279,7 @@ experiment = Fragmentation()
 experiment.subjects(list(registry(file).values()), PROFILES["quick"])
 (faulty,) = experiment.requests("faulty", PROFILES["quick"])
 (plain,) = experiment.requests("cuda-malloc", PROFILES["quick"])
-some = {{"workloads": ["uniform", "pinned"], "repeats": 1}}
+some = {{"workloads": ["uniform", "pinned"], "repeats": 1, "every_event": False}}
 requests = [
     replace(faulty, limit_s=3, parameters=some, allocator_file=file),
     replace(plain, parameters=some),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from allocmark import documents
 from allocmark.documents import Document
 from allocmark.errors import AllocmarkError
-from allocmark.figures import Figure, Kind, Series
+from allocmark.figures import Axis, Figure, Kind, Series
 from allocmark.report import agreement_emulated
+from allocmark.report.agreement_events import Event
 
 
 def cell(metric: str, value: float | None, unit: str = "bytes", kind: Kind = "exact") -> Figure:
@@ -50,7 +52,7 @@ def test_equal_but_for_time() -> None:
     assert found.equal
     assert (len(found.cells), found.cells_equal) == (1, 1)
     assert (found.readings, found.readings_equal, found.first_events) == (2, 2, ())
-    assert agreement_emulated.row(found) == ["native", "1", "1", "2", "2", "none", ""]
+    assert agreement_emulated.row(found) == ["native", "1", "1", "2", "2", "", "", "none", ""]
 
 
 def test_the_largest_difference_is_of_bytes_and_the_first_event_is_named() -> None:
@@ -60,9 +62,46 @@ def test_the_largest_difference_is_of_bytes_and_the_first_event_is_named() -> No
         document(False, a, [1, 2, 3, 4]), document(True, b, [1, 2, 5, 6])
     )
     assert not found.equal
-    row = ["native", "3", "0", "4", "2", "10 %", "device of w"]
+    row = ["native", "3", "0", "4", "2", "", "", "10 %", "device of w"]
     assert agreement_emulated.row(found) == row
-    assert found.first_events == (agreement_emulated.Event("w", 2, "reserved", 3, 5),)
+    assert found.first_events == (Event("w", 2, "reserved", 3, 5),)
+
+
+def every_event(counter: str, *changes: tuple[int, int], workload: str = "w") -> Series:
+    """Return a counter's changes over ten events, as (events later, by how much)."""
+    axes: dict[str, Axis] = {"workload": workload, "counter": counter, "events": 10}
+    steps, values = zip(*changes, strict=True) if changes else ((), ())
+    return Series("every-event", axes, {"event_step": steps, "step": values})
+
+
+def with_events(emulated: bool, *found: Series) -> Document:
+    told = document(emulated, [cell("peak", 1)], [5] * 10)
+    return replace(told, series=[*told.series, *found])
+
+
+def test_events_are_compared_one_by_one_and_the_first_that_differs_is_named() -> None:
+    real = with_events(
+        False, every_event("reserved_bytes", (1, 20), (4, 20)), every_event("retries")
+    )
+    found = agreement_emulated.compare(real, replace(real, emulated=True))
+    assert found.equal and found.first_events == ()
+    assert agreement_emulated.row(found)[5:7] == ["10", "10"]
+    # One event later, and a retry that hardware does not have: the curve's points miss both.
+    other = with_events(
+        True, every_event("reserved_bytes", (1, 20), (5, 20)), every_event("retries", (7, 1))
+    )
+    found = agreement_emulated.compare(real, other)
+    assert not found.equal
+    assert agreement_emulated.row(found)[5:7] == ["10", "5"]  # events 4, and 6 to 9
+    assert found.first_events == (Event("w", 4, "reserved_bytes", 40, 20),)
+
+
+def test_events_on_one_side_are_left_out_and_a_counter_on_one_side_is_named() -> None:
+    bare, full = with_events(False), with_events(True, every_event("segments", (1, 1)))
+    assert agreement_emulated.compare(bare, full).courses == ()
+    real = with_events(False, every_event("segments", (1, 1)), every_event("ooms"))
+    found = agreement_emulated.compare(real, full)
+    assert found.only_one == ("w every event: ooms",) and not found.equal
 
 
 def test_a_cell_or_event_of_one_side_is_not_equal() -> None:
@@ -98,7 +137,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     folders = [str(tmp_path / "real"), str(tmp_path / "emulated")]
     assert agreement_emulated.main([*folders, "--out", str(out)]) == 0
     text = out.read_text()
-    assert "| native | 1 | 1 | 1 | 1 | none |  |" in text
+    assert "| native | 1 | 1 | 1 | 1 |  |  | none |  |" in text
     assert "- hardware: driver 580; gpu GPU; profile full; date 2026-01-02; suite 0.1." in text
     assert agreement_emulated.main([str(tmp_path / "none"), *folders[1:], "--out", str(out)]) == 2
     assert "share no fragmentation document" in capsys.readouterr().err

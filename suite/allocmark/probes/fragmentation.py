@@ -22,8 +22,9 @@ streams (what is free then depends on how far the GPU is). Full runs take three 
 are cheap, and a cell declared exact whose samples differ is flagged ``does-not-repeat``.
 
 Series ``memory``, axes ``{workload}``: ``event``, ``requested``, ``allocated``, ``reserved`` in
-bytes at about 300 events; a column the allocator does not tell is left out. Note ``setting``: the
-allocator's setting as the framework tells it.
+bytes at about 300 events; a column the allocator does not tell is left out. Series ``every-event``
+(full runs, exact cells): the counters after every event (`fragmentation_events`). Note
+``setting``: the allocator's setting as the framework tells it.
 """  # noqa: E501 - a table's row is one line
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from allocmark.errors import NotMeasurableError
 from allocmark.figures import Figure
 from allocmark.probes.allocator_experiment import AllocatorExperiment
 from allocmark.probes.experiment import Profile
+from allocmark.probes.fragmentation_events import SERIES, every_event, keeps_counters
 from allocmark.probes.fragmentation_setting import setting_in_force
 from allocmark.probes.fragmentation_vector import (
     METRICS,
@@ -79,7 +81,7 @@ class Fragmentation(AllocatorExperiment):
         together = Capability.RESTART in allocator.capabilities
         repeats = _REPEATS if profile.all_settings else 1
         return [
-            {"workloads": chosen, "repeats": repeats}
+            {"workloads": chosen, "repeats": repeats, "every_event": profile.all_settings}
             for chosen in ([names] if together else [[name] for name in names])
         ]
 
@@ -92,14 +94,14 @@ class Fragmentation(AllocatorExperiment):
         recorder.note("setting", setting_in_force(allocator))
         for workload in request.parameters["workloads"]:
             with recorder.stage(workload):
-                _measure_workload(workload, allocator, request.parameters["repeats"], recorder)
+                _measure_workload(workload, allocator, request, recorder)
 
     def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
         return fill(outcomes, [({"workload": w}, METRICS) for w in _workloads(outcomes)])
 
 
 def _measure_workload(
-    workload: str, allocator: Allocator, repeats: int, recorder: Recorder
+    workload: str, allocator: Allocator, request: Request, recorder: Recorder
 ) -> None:
     script = Script.of(catalog.load(workload))
     try:
@@ -110,7 +112,7 @@ def _measure_workload(
         runs: list[Vector] = []
         begin = time.monotonic()
         exact = repeats_exactly(script, allocator)
-        while len(runs) < repeats:
+        while len(runs) < request.parameters["repeats"]:
             if exact and runs and time.monotonic() - begin > _REPEAT_SECONDS:
                 break
             restart(allocator)
@@ -122,6 +124,12 @@ def _measure_workload(
     for figure in figures(runs, script, allocator, workload):
         recorder.figure(figure)
     recorder.series("memory", {"workload": workload}, **runs[0].curve)
+    if request.parameters["every_event"] and exact and keeps_counters(allocator):
+        with recorder.stage(f"{workload}, every event"):
+            restart(allocator)
+            for counter, columns in every_event(script, allocator).items():
+                place = {"workload": workload, "counter": counter}
+                recorder.series(SERIES, {**place, "events": len(script)}, **columns)
 
 
 def _workloads(outcomes: Sequence[Outcome]) -> list[str]:

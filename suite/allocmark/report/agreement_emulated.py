@@ -17,16 +17,20 @@ from allocmark import documents
 from allocmark.documents import Document
 from allocmark.errors import EXIT_BAD_INPUT, EXIT_FINE, AllocmarkError
 from allocmark.figures import Series
+from allocmark.report.agreement_events import Course, Event, counts, courses, lacking
 from allocmark.report.escape import markdown, markdown_line
 
 PROBE = "fragmentation"
+CURVE = "memory"
 TITLE = "The emulated driver against hardware"
 ABOUT = (
     "The same workloads ran over the same allocators on a GPU and on the emulated driver. A cell "
     "is a number of bytes, calls, blocks or a ratio of them; a reading is a point of a curve "
-    "(requested, allocated or reserved bytes after an event). Equal means to the byte. Times are "
-    "not compared. Where cells differ, the share is the largest difference of any cell in bytes, "
-    "relative to hardware. What is behind cudaMallocAsync, and so behind torch's backend of that "
+    "(requested, allocated or reserved bytes after an event). Events are compared where both sides "
+    "recorded all of them: one is equal if allocated and reserved bytes, segments, driver calls, "
+    "retries and failures are after it. Equal means to the byte. Times are not compared. Where "
+    "cells differ, the share is the largest difference of any cell in bytes, relative to "
+    "hardware. What is behind cudaMallocAsync, and so behind torch's backend of that "
     "name, is part of NVIDIA's driver: the emulated one has a model of it, which holds other "
     "amounts; all else is the allocators' own code."
 )
@@ -53,17 +57,6 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """The first event of a workload after which a curve differs, in bytes."""
-
-    workload: str
-    event: int
-    column: str
-    hardware: float
-    emulated: float
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """One allocator's documents, compared. `only_one`: cells and curves that one side lacks."""
 
@@ -72,8 +65,10 @@ class Comparison:
     readings: int
     readings_equal: int
     first_events: tuple[Event, ...]
-    """One for each workload whose curve differs."""
+    """One for each workload that differs."""
     only_one: tuple[str, ...]
+    courses: tuple[Course, ...] = ()
+    """The workloads compared at every event: those whose events both documents hold."""
 
     @property
     def cells_equal(self) -> int:
@@ -90,7 +85,9 @@ class Comparison:
     def equal(self) -> bool:
         """Whether everything is there on both sides, and equal."""
         readings = self.readings == self.readings_equal
-        return self.cells_equal == len(self.cells) and readings and not self.only_one
+        events, equal = counts(self.courses)
+        cells = self.cells_equal == len(self.cells)
+        return cells and readings and events == equal and not self.only_one
 
 
 def compare(hardware: Document, emulated: Document) -> Comparison:
@@ -107,7 +104,12 @@ def compare(hardware: Document, emulated: Document) -> Comparison:
         )
     a, b = _measured(hardware), _measured(emulated)
     cells = tuple(Cell(*place, *a[place], b[place][1]) for place in a if place in b)
-    curves = [{_workload(series): series for series in d.series} for d in (hardware, emulated)]
+    curves = [
+        {_workload(series): series for series in d.series if series.name == CURVE}
+        for d in (hardware, emulated)
+    ]
+    every = courses(hardware, emulated)
+    first = {course.workload: course.first for course in every}
     only_one = [" ".join(place) for place in a.keys() ^ b.keys()]
     only_one += [f"{workload} curve" for workload in curves[0].keys() ^ curves[1].keys()]
     readings = equal = 0
@@ -116,11 +118,13 @@ def compare(hardware: Document, emulated: Document) -> Comparison:
         points = list(_points(curves[0][workload], curves[1][workload]))
         different = [event for event in points if event.hardware != event.emulated]
         readings, equal = readings + len(points), equal + len(points) - len(different)
-        events += sorted(different, key=lambda event: event.event)[:1]
+        # Where every event is on record, a point of the curve is too late a place to name.
+        found = first.get(workload) or min(different, key=lambda event: event.event, default=None)
+        events += [found] if found else []
         only_one += _unmatched(workload, curves[0][workload], curves[1][workload])
-    return Comparison(
-        hardware.subject, cells, readings, equal, tuple(events), tuple(sorted(only_one))
-    )
+    only_one += lacking(every)
+    subject, lacks = hardware.subject, tuple(sorted(only_one))
+    return Comparison(subject, cells, readings, equal, tuple(events), lacks, tuple(every))
 
 
 def _measured(document: Document) -> dict[tuple[str, str], tuple[str, float]]:
@@ -186,7 +190,8 @@ def _by_subject(found: Iterable[Document]) -> dict[str, Document]:
 def render(compared: Sequence[tuple[Document, Document, Comparison]]) -> str:
     """Return the page: the table, the differing events, the conditions of both sides."""
     rows = [row(comparison) for _, _, comparison in compared]
-    head = ["allocator", "cells", "equal", "readings", "equal", "largest difference", "where"]
+    head = ["allocator", *("cells", "equal", "readings", "equal", "events", "equal")]
+    head += ["largest difference", "where"]
     events = [
         f"- {markdown_line(comparison.allocator)}, {markdown_line(_sentence(event))}"
         for _, _, comparison in compared
@@ -195,7 +200,7 @@ def render(compared: Sequence[tuple[Document, Document, Comparison]]) -> str:
     parts = [
         f"# {TITLE}",
         ABOUT,
-        _table(head, ["---", "---:", "---:", "---:", "---:", "---:", "---"], rows),
+        _table(head, ["---", *["---:"] * 7, "---"], rows),
         "## First differing event of each workload" if events else "",
         "\n".join(events),
         "## Conditions",
@@ -208,28 +213,25 @@ def render(compared: Sequence[tuple[Document, Document, Comparison]]) -> str:
 def row(comparison: Comparison) -> list[str]:
     """Return an allocator's row; one without a cell on both sides says what is missing."""
     largest = comparison.largest
-    counts = [
-        f"{n:,}"
-        for n in (
-            len(comparison.cells),
-            comparison.cells_equal,
-            comparison.readings,
-            comparison.readings_equal,
-        )
+    numbers = [
+        *(len(comparison.cells), comparison.cells_equal),
+        *(comparison.readings, comparison.readings_equal),
     ]
+    every = [f"{n:,}" for n in counts(comparison.courses)] if comparison.courses else ["", ""]
     share = f"{100 * largest.share:.2g} %" if largest else "none"
     where = f"{largest.metric} of {largest.workload}" if largest else ""
     if not comparison.cells:
         share, where = "", "nothing measured on both sides"
     elif comparison.only_one:
         where = f"{where}; {len(comparison.only_one)} on one side only".removeprefix("; ")
-    return [comparison.allocator, *counts, share, where]
+    return [comparison.allocator, *(f"{n:,}" for n in numbers), *every, share, where]
 
 
 def _sentence(event: Event) -> str:
+    counter = event.column.replace("_", " ")
     return (
-        f"{event.workload}: {event.column} after event {event.event} is "
-        f"{event.hardware:,.0f} bytes on hardware, {event.emulated:,.0f} emulated"
+        f"{event.workload}: {counter} after event {event.event} is "
+        f"{event.hardware:,.0f} on hardware, {event.emulated:,.0f} emulated"
     )
 
 
