@@ -19,7 +19,7 @@ from allocmark.documents import Failure
 from allocmark.errors import AllocmarkError, UnknownNameError
 from allocmark.figures import Figure
 from allocmark.report import render_markdown, write_report
-from allocmark.report.markdown import EMULATED
+from allocmark.report.notes import EMULATED
 from allocmark.report.numbers import format_value
 from allocmark.report.page import page
 from allocmark.report.table import Table, figure_text

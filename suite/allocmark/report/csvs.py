@@ -33,20 +33,21 @@ def _columns(shown: Table, index: int) -> list[tuple[str, Callable[[Cell], str]]
     if all(cell.value is None and cell.reason is None for cell in cells):
         return [(name, lambda cell: csv_text(cell.text))]
     parts: list[tuple[str, Callable[[Cell], str]]] = [
-        (name, lambda cell: _number(cell.value)),
+        (name, lambda cell: number(cell.value)),
         (f"{name}: unit", lambda cell: csv_text(cell.unit)),
     ]
     if any(cell.low is not None for cell in cells):
         parts += [
-            (f"{name}: low", lambda cell: _number(cell.low)),
-            (f"{name}: high", lambda cell: _number(cell.high)),
+            (f"{name}: low", lambda cell: number(cell.low)),
+            (f"{name}: high", lambda cell: number(cell.high)),
         ]
     if any(cell.reason is not None or cell.flags for cell in cells):
         parts.append((f"{name}: note", lambda cell: csv_text(cell.reason or " ".join(cell.flags))))
     return parts
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """Return a number unrounded, as short as it goes; nothing for None."""
     if value is None:
         return ""
     return str(int(value)) if value == int(value) else repr(float(value))

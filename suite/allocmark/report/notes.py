@@ -1,0 +1,116 @@
+"""What every writer says of a table besides its figures: flags, reasons, rows that are empty."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from allocmark.report.table import Cell, Table
+from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL
+
+EMULATED = (
+    "Emulated GPU: bytes and counts are the real allocators', times and context are not hardware's."
+)
+FLAG_TEXTS = {
+    FLAG_WIDE: f"interval wider than {100 * WIDE_INTERVAL:.0f} % of the median: not settled",
+    "does-not-repeat": "differs between repeats, though it should not",
+    "over-20-ns": "over 20 ns: too much for a loop's own cost",
+    "over-10-percent": "differs by more than 10 %",
+    "not-monotonic": "a larger capacity fails or a smaller one completes",
+    "above-unlimited-peak": "more than it holds where nothing is short",
+    "driver-calls": "the driver was called on the way: not every one was a hit",
+    "call-failed": "the call itself failed, as its notes say",
+    "noisy-cpu": "too few readings came from an undisturbed core (allocmark doctor, docs/noise.md)",
+    "fewer-cpus": "more threads than processors to run them",
+}
+_MARKS = "†‡§¶‖"
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Rows that are empty for one reason throughout: what they are about, and the reason."""
+
+    names: str
+    reason: str
+
+
+def apart(shown: Table) -> tuple[list[tuple[Cell, ...]], list[Absent]]:
+    """Return the rows to draw, and for each reason the rows that it empties throughout."""
+    labels = labels_of(shown)
+    drawn: list[tuple[Cell, ...]] = []
+    absent: dict[str, list[list[str]]] = {}
+    for row in shown.rows:
+        reasons = {cell.reason for cell in row[labels:] if is_figure(cell)}
+        reason = reasons.pop() if len(reasons) == 1 else None
+        if reason is None:
+            drawn.append(row)
+        else:
+            absent.setdefault(reason, []).append([cell.text for cell in row[:labels]])
+    owned = Counter(row[0].text for row in shown.rows)
+    named = [Absent("; ".join(_names(rows, owned)), why) for why, rows in absent.items()]
+    return drawn, named
+
+
+def labels_of(shown: Table) -> int:
+    """Return how many columns name what a row is about: those that hold no figure."""
+    return sum(1 for column in zip(*shown.rows, strict=True) if not any(map(is_figure, column)))
+
+
+def is_figure(cell: Cell) -> bool:
+    """Whether a cell has a number, or a reason for having none."""
+    return cell.value is not None or cell.reason is not None
+
+
+def is_numeric(shown: Table, column: int) -> bool:
+    """Whether a column has any number."""
+    return any(row[column].value is not None for row in shown.rows)
+
+
+class Notes:
+    """The footnotes of one table: a mark for each flag, a letter for each reason."""
+
+    def __init__(self, rows: Iterable[Sequence[Cell]]) -> None:
+        cells = [cell for row in rows for cell in row]
+        flags = dict.fromkeys(flag for cell in cells for flag in cell.flags)
+        self.flags = {flag: _mark(i) for i, flag in enumerate(flags)}
+        reasons = dict.fromkeys(cell.reason for cell in cells if cell.reason is not None)
+        self.reasons = {reason: _letters(i) for i, reason in enumerate(reasons)}
+
+    def marks(self, cell: Cell) -> str:
+        """Return the marks of a cell's flags."""
+        return "".join(self.flags[flag] for flag in cell.flags)
+
+    def letter(self, cell: Cell) -> str:
+        """Return the letter of the reason for which a cell is empty."""
+        return self.reasons[cell.reason] if cell.reason is not None else ""
+
+    def flag_texts(self) -> list[tuple[str, str]]:
+        """Return each mark and what it means."""
+        return [(mark, FLAG_TEXTS.get(flag, flag)) for flag, mark in self.flags.items()]
+
+
+def _names(places: Sequence[Sequence[str]], owned: Mapping[str, int]) -> list[str]:
+    """Return what rows are about; an owner of rows alone stands for all of them."""
+    rest: dict[str, list[str]] = {}
+    for first, *others in places:
+        rest.setdefault(first, []).append(" ".join(others))
+    return [
+        first if len(others) == owned[first] else f"{first} ({', '.join(others)})"
+        for first, others in rest.items()
+    ]
+
+
+def _mark(index: int) -> str:
+    """Return †, ‡ … and, after the last, doubled ones."""
+    return _MARKS[index % len(_MARKS)] * (index // len(_MARKS) + 1)
+
+
+def _letters(index: int) -> str:
+    """Return a, b … z, aa, ab …"""
+    letters = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        letters = chr(ord("a") + rest) + letters
+    return letters
