@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 MIB = 1 << 20
 PROFILE = load("h200").numbers
-CONTEXT = PROFILE["context_bytes"] + PROFILE["context_unlisted_bytes"]
+CONTEXT = sum(PROFILE[f"{name}_bytes"] for name in ("driver_init", "context", "context_unlisted"))
 TORCH = """
 import torch
 cuda = torch.cuda
@@ -40,6 +40,9 @@ def reserved_for(*sizes):
 def stat(name):
     return cuda.memory_stats().get(name, 0)
 """
+# Torch's autograd threads may still drop what a backward pass held while Python ends, and abort
+# (pytorch/pytorch#190489): that is a race of theirs on any GPU, so who went backward leaves at once.
+LEAVE = "os._exit(0)\n"
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +218,7 @@ for _ in range(3):
 parameters = sum(p.numel() for p in model.parameters())
 report([parameters, cuda.memory_allocated(), peaks])
 """
-    parameters, allocated, peaks = emulated(TORCH + code)
+    parameters, allocated, peaks = emulated(TORCH + code + LEAVE)
     # Weights and two AdamW moments stay, in float32, and the cuBLAS workspaces.
     assert allocated > 3 * 4 * parameters
     assert peaks[0] < peaks[1] == peaks[2]
@@ -268,7 +271,7 @@ with torch.autocast("cuda", torch.bfloat16):
 report([list(classes.shape), str(classes.dtype), list(tokens.shape),
         all(p.grad is not None for p in [*model.parameters(), *attention.parameters()])])
 """
-    assert emulated(TORCH + code) == [[2, 10], "torch.bfloat16", [2, 8, 64], True]
+    assert emulated(TORCH + code + LEAVE) == [[2, 10], "torch.bfloat16", [2, 8, 64], True]
 
 
 def test_devices_have_pools_of_their_own(emulated: Callable[..., Any]) -> None:

@@ -36,7 +36,7 @@ int emu_runtime_context(int dev) {
 API CUresult cuInit(unsigned flags) {
     GATE;
     if (flags) return EMU_INVALID_VALUE;
-    return emu_device_count() ? EMU_OK : EMU_NO_DEVICE;
+    return emu_initialise();
 }
 API CUresult cuDriverGetVersion(int *version) {
     emu_setup();
@@ -233,4 +233,18 @@ API CUresult cuGetExportTable(const void **table, const unsigned char *id) {
         fputs("allocmark emulator: a library brings a CUDA runtime of its own, which does not run "
               "on the emulated driver (libcudart.so.12 and .13 are emulated)\n", stderr);
     return EMU_NOT_SUPPORTED;
+}
+
+/* Nothing is written to the driver's log here, so nobody is called back. */
+API CUresult cuLogsRegisterCallback(void *callback, void *data, void **handle) {
+    static char registered;
+    GATE;
+    UNUSED(data);
+    if (!callback) return EMU_INVALID_VALUE;
+    if (handle) *handle = &registered;
+    return EMU_OK;
+}
+API CUresult cuLogsUnregisterCallback(void *handle) {
+    GATE;
+    return handle ? EMU_OK : EMU_INVALID_VALUE;
 }
