@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -25,20 +27,17 @@ _LOCKS = {
     "dev": ("report", "test", "dev"),
     "torch": ("torch",),
 }
-_TORCHES = {"2.9": "torch==2.9.*", "newest": "torch"}
-"""The oldest and the newest that the emulated driver is tried with: CUDA 12 and 13."""
+_TRIED = {
+    "torch-2.9": "torch==2.9.*",
+    "torch-newest": "torch",
+    "tensorflow-2.19": "tensorflow==2.19.*",
+    "tensorflow-2.20": "tensorflow==2.20.*",
+    "tensorflow-newest": "tensorflow",
+    "tensorflow-nightly": "tf-nightly>=2.22.0.dev0",
+}
+"""What the emulated driver is tried with: the oldest and the newest of each, CUDA 12 and 13."""
 _VERSIONS = Path("docs/versions.md")
-_VERSIONS_HEAD = """# Versions of PyTorch tried on the emulated driver
-
-Written by `nox -s versions`, which installs each into an environment of its own and runs
-`tests/emulator/test_torch.py` there.
-
-| torch | CUDA | Python | passed | failed | skipped | on |
-| --- | --- | --- | --- | --- | --- | --- |
-"""
-_ASK = "import json, platform, torch as t; " + (
-    "print(json.dumps([t.__version__, t.version.cuda, platform.python_version()]))"
-)
+_COLUMNS = ("framework", "version", "CUDA", "Python", "passed", "failed", "skipped", "on")
 
 
 @nox.session(venv_backend="none")
@@ -78,36 +77,51 @@ def lock(session: nox.Session) -> None:
 
 
 @nox.session
-@nox.parametrize("torch", list(_TORCHES))
-def versions(session: nox.Session, torch: str) -> None:
-    """Try other versions of torch on the emulated driver and note how it went: gigabytes each."""
-    session.install("-e", ".[test]", _TORCHES[torch])
-    told = session.run("python", "-c", _ASK, silent=True)
+@nox.parametrize("tried", list(_TRIED))
+def versions(session: nox.Session, tried: str) -> None:
+    """Try other versions on the emulated driver and note how it went: gigabytes each."""
+    session.install("-e", ".[test]", _TRIED[tried])
+    framework = tried.partition("-")[0]
+    found = json.loads(str(session.run("python", "-m", "allocmark.stack", silent=True)))
+    told = [framework, *(str(found[key]) for key in (framework, f"{framework} cuda", "python"))]
     outcome = Path(session.create_tmp(), "outcome.xml")
     outcome.unlink(missing_ok=True)
-    command = ("python", "-m", "pytest", "-q", "tests/emulator/test_torch.py")
+    command = ("python", "-m", "pytest", "-q", f"tests/emulator/test_{framework}.py")
     # 1: some tests failed, which is an outcome too.
     session.run(*command, f"--junitxml={outcome}", success_codes=[0, 1])
-    failed = _note_version([str(field) for field in json.loads(str(told))], outcome)
+    failed = _note_version(told, outcome)
     if failed:
-        session.error(f"{failed} tests failed with {_TORCHES[torch]}")
+        session.error(f"{failed} tests failed with {_TRIED[tried]}")
 
 
 def _note_version(told: list[str], outcome: Path) -> int:
-    """Put one row into the table of versions, in the place of an older one; returns failures."""
+    """Put one row into the table of versions, in the place of an older one; returns failures.
+
+    What else the page says is left as it is.
+    """
     (suite,) = ElementTree.parse(outcome).iter("testsuite")
     count = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
     failed = count["failures"] + count["errors"]
     passed = count["tests"] - failed - count["skipped"]
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    cells = [*told, str(passed), str(failed), str(count["skipped"]), today]
-    old = _VERSIONS.read_text().splitlines() if _VERSIONS.exists() else []
-    rows = {
-        line.split("|")[1].strip(): line for line in old if line.startswith("| ") and "+" in line
-    }
-    rows[told[0]] = f"| {' | '.join(cells)} |"
-    ordered = sorted(
-        rows.values(), key=lambda row: [int(n) for n in row.split("+")[0][2:].split(".")]
-    )
-    _VERSIONS.write_text(_VERSIONS_HEAD + "\n".join(ordered) + "\n")
+    head = _row(_COLUMNS)
+    before, _, rest = _VERSIONS.read_text().partition(head)
+    table, _, after = rest.partition("\n\n")
+    rows = {tuple(cells[:2]): cells for cells in map(_cells, table.splitlines()[2:])}
+    rows[told[0], told[1]] = [*told, *map(str, (passed, failed, count["skipped"])), today]
+    lines = [head, _row(["---"] * len(_COLUMNS)), *map(_row, sorted(rows.values(), key=_order))]
+    _VERSIONS.write_text(before + "\n".join(lines) + ("\n\n" + after if after else "\n"))
     return failed
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip().strip("|").split("|")]
+
+
+def _order(cells: Sequence[str]) -> tuple[bool, list[int]]:
+    numbers = [int(number) for number in re.findall(r"\d+", cells[1].partition("+")[0])]
+    return cells[0] != "torch", numbers

@@ -41,7 +41,7 @@ def stat(name):
     return cuda.memory_stats().get(name, 0)
 """
 # Torch's autograd threads may still drop what a backward pass held while Python ends, and abort
-# (pytorch/pytorch#190489): that is a race of theirs on any GPU, so who went backward leaves at once.
+# (pytorch/pytorch#190489). That is a race of theirs on any GPU: who went backward leaves at once.
 LEAVE = "os._exit(0)\n"
 
 
