@@ -27,14 +27,17 @@ MAY_IMPORT = {
     "frameworks": {"stack"},
     "probes": {"allocators", "conditions", "cuda", "frameworks", "meters", "stack", "workloads"},
     "store": set(),
-    "report": {"allocators", "store"},  # the names of allocators, for the order of rows
+    "compare": set(),
+    "report": {"allocators", "compare", "store"},  # the names of allocators, for the order of rows
     "emulator": set(),
     "benchmarks": {"cells", "tracking", "workloads"},
 }
 """What each room may import besides itself and the foundation."""
 
 FRAMEWORKS = {"torch", "tensorflow", "cupy", "jax", "rmm"}
-NO_FRAMEWORK_AT_ALL = ("benchmarks", "store", "report", "stack", "cells", "tracking", "cli", "run")
+NO_FRAMEWORK_AT_ALL = (
+    *("benchmarks", "store", "compare", "report", "stack", "cells", "tracking", "cli", "run"),
+)
 
 
 def _sources() -> list[tuple[str, Path]]:

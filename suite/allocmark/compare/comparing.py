@@ -1,0 +1,289 @@
+"""From two sides to verdicts.
+
+Exact figures are compared by equality. The others are worse or better where three things hold: the
+difference is at least the smallest that matters, it is beyond what runs of such figures differ by
+(`noise`, corrected for the number of figures after Benjamini and Hochberg), and the readings
+themselves are apart (`guard`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from allocmark.compare import environment, guard, noise
+from allocmark.compare.model import Comparison, Mean, Missing, Row, SideFacts, Verdict
+from allocmark.compare.pairing import Couple, Run, Single, couples
+from allocmark.compare.sides import Pair, Side, paired, read_side
+from allocmark.compare.thresholds import Rule, Thresholds, load
+from allocmark.errors import AllocmarkError
+from allocmark.figures import Figure
+from allocmark.statistics import CONFIDENCE
+from allocmark.units import MIB
+
+LEVEL = 0.05
+"""The share of false alarms among what is called changed."""
+GRAIN_BYTES = 2 * MIB
+"""The pages of the GPU: readings of its memory closer than that are alike."""
+TOO_WIDE = 6.0
+"""An interval wider than this many smallest differences that matter tells nothing: unclear."""
+FEWEST_RUNS = 3
+"""Runs a side that must agree among themselves before a figure that was 0 counts as changed."""
+_UNSTEADY = "does-not-repeat"
+_NORMAL = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
+"""Standard errors on either side that the interval of a median reaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What is said of one couple."""
+
+    verdict: Verdict
+    note: str
+    low: float | None = None
+    high: float | None = None
+    q: float | None = None
+    open: bool = False
+
+
+def compare(
+    a: str, b: str, results: Path = Path("results"), thresholds: Path | None = None
+) -> Comparison:
+    """Compare two stacks, result files or folders, as `sides.read_side` takes them.
+
+    Raises `AllocmarkError` where one is empty or they share no figure.
+    """
+    pair = paired(read_side(a, results), read_side(b, results))
+    return compare_pair(pair, load(thresholds))
+
+
+def compare_pair(pair: Pair, thresholds: Thresholds) -> Comparison:
+    """Compare two sides. Raises `AllocmarkError` where they share no figure."""
+    both, single = couples(pair)
+    if not both:
+        raise AllocmarkError(f"the two share no figure: {_why(pair)}")
+    rules = [thresholds.of(couple.place) for couple in both]
+    kept = [(c, r) for c, r in zip(both, rules, strict=True) if not r.ignore]
+    judged = _judge([c for c, _ in kept], [r for _, r in kept])
+    rows = tuple(_row(c, r, j) for (c, r), j in zip(kept, judged, strict=True))
+    return Comparison(
+        _facts(pair.a),
+        _facts(pair.b),
+        pair.study,
+        environment.warnings(pair.a, pair.b),
+        environment.changes(pair.a, pair.b),
+        rows,
+        tuple(_missing(single, thresholds)),
+        _means(rows),
+    )
+
+
+def _judge(both: Sequence[Couple], rules: Sequence[Rule]) -> list[_Judged]:
+    judged: dict[int, _Judged] = {}
+    sampled: list[int] = []
+    for index, (couple, rule) in enumerate(zip(both, rules, strict=True)):
+        if is_exact(couple):
+            judged[index] = _exact(couple, rule)
+        elif min(_values(couple.a) + _values(couple.b)) <= 0:
+            judged[index] = _with_zero(couple, rule)
+        else:
+            sampled.append(index)
+    if sampled:
+        chosen = [both[i] for i in sampled], [rules[i] for i in sampled]
+        judged |= dict(zip(sampled, _sampled(*chosen), strict=True))
+    return [judged[index] for index in range(len(both))]
+
+
+def is_exact(couple: Couple) -> bool:
+    """Whether equality decides: every reading claims to be exact and none has broken its word."""
+    every = [*couple.a.values(), *couple.b.values()]
+    return all(figure.kind == "exact" and _UNSTEADY not in figure.flags for figure in every)
+
+
+def _exact(couple: Couple, rule: Rule) -> _Judged:
+    a, b = set(_values(couple.a)), set(_values(couple.b))
+    if a == b and len(a) == 1:
+        return _Judged("same", "equal")
+    if len(a) > 1 or len(b) > 1:
+        return _Judged("unclear", "exact, yet it differs between runs of one side")
+    return _Judged(_direction(b.pop() - a.pop(), rule), "not equal")
+
+
+def _with_zero(couple: Couple, rule: Rule) -> _Judged:
+    a, b = _values(couple.a), _values(couple.b)
+    difference = median(b) - median(a)
+    if difference == 0 or (_is_bytes(couple) and abs(difference) <= GRAIN_BYTES):
+        return _Judged("same", "equal" if difference == 0 else "within a page of the GPU")
+    steady = len(set(a)) == len(set(b)) == 1
+    if steady and min(len(a), len(b)) >= FEWEST_RUNS:
+        return _Judged(_direction(difference, rule), "the same in every run of a side")
+    return _Judged("unclear", "one side read 0: no ratio, and too few runs that agree", open=True)
+
+
+def _sampled(both: Sequence[Couple], rules: Sequence[Rule]) -> list[_Judged]:
+    read = _readings(both, rules)
+    found = noise.moves(read)
+    q = stats.false_discovery_control(found.p)
+    return [
+        _decide(couple, rule, found, i, float(q[i]))
+        for i, (couple, rule) in enumerate(zip(both, rules, strict=True))
+    ]
+
+
+def _decide(couple: Couple, rule: Rule, found: noise.Moves, i: int, q: float) -> _Judged:
+    difference = float(found.difference[i])
+    low, high = (math.exp(min(float(x[i]), 50.0)) for x in (found.low, found.high))
+    told = (low, high, q)
+    ratio = math.exp(difference)
+    size = abs(ratio - 1)
+    if set(_values(couple.a)) == set(_values(couple.b)):
+        return _Judged("same", "equal", *told)
+    if _is_bytes(couple) and abs(_middle(couple.b) - _middle(couple.a)) <= GRAIN_BYTES:
+        return _Judged("same", "within a page of the GPU", *told)
+    if size < rule.least:
+        if (high - low) / 2 > TOO_WIDE * rule.least:
+            return _Judged("unclear", "runs of such a figure differ too much to tell", *told)
+        return _Judged("same", f"less than the {rule.least:.0%} that matter", *told)
+    if q > LEVEL:
+        return _Judged("unclear", "within what runs of such figures differ by", *told, True)
+    moved = 0.0 if found.by_process[i] else float(found.together[i])
+    if _ranks(couple, moved) is False:
+        return _Judged("unclear", "the readings overlap too much", *told, True)
+    if found.by_process[i]:
+        note = f"all of its group moved in its process, by {math.expm1(found.together[i]):+.1%}"
+    elif found.together[i]:
+        note = f"beside the others of its process, which moved by {math.expm1(moved):+.1%}"
+    else:
+        note = "beyond what runs of such figures differ by"
+    return _Judged(_direction(difference, rule), note, *told)
+
+
+def _ranks(couple: Couple, moved: float) -> bool | None:
+    """Return whether the readings are apart, what their whole process moved by taken off."""
+    figures = [*couple.a.values(), *couple.b.values()]
+    if not all(map(guard.is_median, figures)):
+        return None
+    a, b = guard.readings(couple.a.values()), guard.readings(couple.b.values())
+    return guard.apart(a, b / math.exp(moved))
+
+
+def _readings(both: Sequence[Couple], rules: Sequence[Rule]) -> noise.Readings:
+    numbers: dict[tuple[object, ...], int] = {}
+    process = [
+        numbers.setdefault((*c.key[:6], r.group) if r.process else (*c.key, r.group), len(numbers))
+        for c, r in zip(both, rules, strict=True)
+    ]
+    return noise.Readings(
+        _logarithms([couple.a for couple in both]),
+        _logarithms([couple.b for couple in both]),
+        np.asarray([_within(couple) for couple in both]),
+        np.asarray(process, dtype=np.int64),
+        np.asarray([rule.process for rule in rules]),
+        np.asarray([rule.figure for rule in rules]),
+    )
+
+
+def _logarithms(cells: Sequence[Mapping[Run, Figure]]) -> NDArray[np.float64]:
+    column: dict[Run, int] = {}
+    for cell in cells:
+        for run in cell:
+            column.setdefault(run, len(column))
+    found = np.full((len(cells), len(column)), np.nan)
+    for row, cell in enumerate(cells):
+        for run, figure in cell.items():
+            found[row, column[run]] = math.log(figure.value or math.nan)
+    return found
+
+
+def _within(couple: Couple) -> float:
+    """Return the larger side's mean variance of the logarithm within a run, by the intervals."""
+    return max(fmean(map(_variance, side.values())) for side in (couple.a, couple.b))
+
+
+def _variance(figure: Figure) -> float:
+    if figure.interval is None or figure.interval[0] <= 0:
+        return 0.0
+    low, high = figure.interval
+    width = math.log(high / low)
+    return (width / (2 * _NORMAL)) ** 2
+
+
+def _direction(difference: float, rule: Rule) -> Verdict:
+    if rule.better == "neither":
+        return "changed"
+    return "worse" if (difference > 0) == (rule.better == "less") else "better"
+
+
+def _row(couple: Couple, rule: Rule, judged: _Judged) -> Row:
+    key, document = couple.key, couple.source.document
+    a, b = _middle(couple.a), _middle(couple.b)
+    if judged.low is not None:
+        every = [other / one for other in _values(couple.b) for one in _values(couple.a)]
+        ratio: float | None = median(every)
+    else:
+        ratio = b / a if a > 0 and b > 0 else None
+    return Row(
+        couple.source.machine, key.profile, key.probe, key.subject, key.metric,
+        next(iter(couple.b.values())).unit, dict(sorted(key.axes)), rule.group, is_exact(couple),
+        document.emulated, a, b, ratio, judged.low, judged.high, judged.q, judged.verdict,
+        judged.note, judged.open, document.command,
+    )  # fmt: skip
+
+
+def _missing(single: Sequence[Single], thresholds: Thresholds) -> list[Missing]:
+    return [
+        Missing(one.place, "a" if one.only == "a" else "b", one.reason)
+        for one in single
+        if not thresholds.of(one.place).ignore
+    ]
+
+
+def _means(rows: Sequence[Row]) -> tuple[Mean, ...]:
+    """Return the geometric means of what is not exact: by group, all subjects, then each."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if row.ratio is not None and not row.exact:
+            for subject in ("all", row.subject):
+                found.setdefault((row.group, subject), []).append(math.log(row.ratio))
+    return tuple(
+        Mean(group, subject, len(logs), math.exp(sum(logs) / len(logs)))
+        for (group, subject), logs in sorted(found.items(), key=lambda item: _all_first(item[0]))
+    )
+
+
+def _all_first(name: tuple[str, str]) -> tuple[str, bool, str]:
+    return name[0], name[1] != "all", name[1]
+
+
+def _facts(side: Side) -> SideFacts:
+    stacks = sorted({f"{source.machine}/{source.stack}" for source in side.sources})
+    runs = sorted({source.document.run for source in side.sources})
+    return SideFacts(side.label, tuple(stacks), tuple(runs), len(side.sources))
+
+
+def _why(pair: Pair) -> str:
+    told = []
+    for letter, side in (("A", pair.a), ("B", pair.b)):
+        lines = sorted({" ".join(source.line) for source in side.sources})
+        probes = sorted({source.document.probe for source in side.sources})
+        told.append(f"{letter} has {', '.join(probes)} of {', '.join(lines)}")
+    return f"{'; '.join(told)}: compare the same profile and experiments"
+
+
+def _values(cell: Mapping[Run, Figure]) -> list[float]:
+    return [float(figure.value) for figure in cell.values() if figure.value is not None]
+
+
+def _middle(cell: Mapping[Run, Figure]) -> float:
+    return median(_values(cell))
+
+
+def _is_bytes(couple: Couple) -> bool:
+    return next(iter(couple.b.values())).unit == "bytes"

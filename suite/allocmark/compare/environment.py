@@ -1,0 +1,122 @@
+"""What differs beside the figures: facts of the stacks, and conditions that spoil a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+from allocmark.compare.model import Change
+from allocmark.compare.sides import Side
+from allocmark.documents import Document
+
+_CLOCKS = {"sm_clock_mhz": "GPU clock", "memory_clock_mhz": "memory clock"}
+_CLOCK_NEAR = 0.03
+"""Clocks that differ by less than this share are alike."""
+_MODES = {
+    "sm_clock_max_mhz": "highest GPU clock",
+    "power_limit_w": "power limit",
+    "persistence": "persistence mode",
+    "ecc": "ECC",
+    "mig": "MIG",
+    "mps": "MPS",
+    "compute_mode": "compute mode",
+    "governor": "CPU governor",
+    "cpu_model": "CPU",
+    "cpu_count": "number of CPUs",
+    "container": "container",
+    "kernel": "kernel",
+    "host_memory_bytes": "host memory",
+}
+_SAID_FIRST = {"sm_clock_max_mhz", "power_limit_w", "persistence", "ecc", "mig", "mps", "cpu_model"}
+_NO_FACT = {"machine", "total_bytes", "usable_bytes"}
+_UNKNOWN = "unknown"
+
+
+def changes(a: Side, b: Side) -> tuple[Change, ...]:
+    """Return the facts of the stacks and of their hosts that are not alike on both sides."""
+    found = []
+    stacks = [_values(side, lambda document: document.stack) for side in (a, b)]
+    for name in sorted(stacks[0].keys() | stacks[1].keys()):
+        if name not in _NO_FACT:
+            found.append((name, stacks[0].get(name, set()), stacks[1].get(name, set())))
+    suites = [{source.document.suite for source in side.sources} for side in (a, b)]
+    found.append(("allocmark", suites[0], suites[1]))
+    hosts = [_values(side, _before) for side in (a, b)]
+    for name, words in _MODES.items():
+        found.append((words, hosts[0].get(name, set()), hosts[1].get(name, set())))
+    return tuple(
+        Change(name, _told(one), _told(other))
+        for name, one, other in found
+        if one != other and (one or other)
+    )
+
+
+def warnings(a: Side, b: Side) -> tuple[str, ...]:
+    """Return what makes a difference of times mean little: it is said before the figures."""
+    found = []
+    hosts = [_values(side, _before) for side in (a, b)]
+    for name, words in _CLOCKS.items():
+        clocks = [_middle(side, name) for side in (a, b)]
+        if None not in clocks and not _near(*clocks):  # type: ignore[arg-type]
+            found.append(f"the {words} differs: {clocks[0]:.0f} MHz in A, {clocks[1]:.0f} in B")
+    for letter, side in (("A", a), ("B", b)):
+        slowed = sorted({why for s in side.sources for why in _slowed(s.document)})
+        if slowed:
+            found.append(f"the GPU was slowed down in {letter}: {', '.join(slowed)}")
+    for name in sorted(_SAID_FIRST):
+        one, other = hosts[0].get(name, set()), hosts[1].get(name, set())
+        if one and other and one != other:
+            found.append(f"the {_MODES[name]} differs: {_told(one)} in A, {_told(other)} in B")
+    for letter, side in (("A", a), ("B", b)):
+        busy = max((_others(source.document) for source in side.sources), default=0)
+        if busy:
+            found.append(f"up to {busy} other processes used the GPU in {letter}")
+        found += [f"the run in {folder} has no end: it may be half finished" for folder in
+                  side.unfinished]  # fmt: skip
+        if stopped := sum(source.not_reached for source in side.sources):
+            found.append(f"{letter} was stopped: {stopped} of its documents were not reached")
+        found += [f"left out: {reason}" for reason in side.left_out]
+    return tuple(dict.fromkeys(found))
+
+
+def _before(document: Document) -> Mapping[str, Any]:
+    before = document.conditions.get("before")
+    return before if isinstance(before, Mapping) else {}
+
+
+def _readings(document: Document) -> list[Mapping[str, Any]]:
+    both = (document.conditions.get("before"), document.conditions.get("after"))
+    return [reading for reading in both if isinstance(reading, Mapping)]
+
+
+def _slowed(document: Document) -> list[str]:
+    return [str(why) for reading in _readings(document) for why in reading.get("slowed_by") or ()]
+
+
+def _others(document: Document) -> int:
+    return max((reading.get("other_processes") or 0 for reading in _readings(document)), default=0)
+
+
+def _middle(side: Side, name: str) -> float | None:
+    """Return the median of a clock right after measuring: before, an idle GPU has a low one."""
+    after = [s.document.conditions.get("after") for s in side.sources]
+    clocks = [c[name] for c in after if isinstance(c, Mapping) and c.get(name) is not None]
+    return median(clocks) if clocks else None
+
+
+def _near(one: float, other: float) -> bool:
+    return abs(one - other) <= _CLOCK_NEAR * max(one, other)
+
+
+def _values(side: Side, of: Callable[[Document], Mapping[str, Any]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for source in side.sources:
+        for name, value in of(source.document).items():
+            if value is not None and not isinstance(value, list | dict):
+                found.setdefault(name, set()).add(str(value))
+    return found
+
+
+def _told(values: set[str]) -> str:
+    return ", ".join(sorted(values)) if values else _UNKNOWN

@@ -1,0 +1,136 @@
+"""What a comparison says, as plain data: rows with verdicts, and what differed beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from allocmark.figures import Axis
+
+Verdict = Literal["same", "better", "worse", "changed", "unclear"]
+"""``changed``: a real difference in a figure of which neither more nor less is better."""
+VERDICTS: tuple[Verdict, ...] = ("worse", "better", "changed", "unclear", "same")
+"""In the order in which they are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure that both sides have.
+
+    `place` is its name, ``probe/subject/metric axis=value …``. `a` and `b` are the values (the
+    medians over the runs of a side); `ratio` is b over a, `low` and `high` the 95 % interval of it
+    (None for exact figures, and where a value is 0). `q` is the probability of a false alarm after
+    the correction for the number of figures. `note` says in words what the verdict rests on, `open`
+    says that the difference would matter and that more runs can settle whether it is one, `command`
+    measures the figure again.
+    """
+
+    machine: str
+    profile: str
+    probe: str
+    subject: str
+    metric: str
+    unit: str
+    axes: Mapping[str, Axis]
+    group: str
+    exact: bool
+    emulated: bool
+    a: float
+    b: float
+    ratio: float | None
+    low: float | None
+    high: float | None
+    q: float | None
+    verdict: Verdict
+    note: str
+    open: bool
+    command: str
+
+    @property
+    def place(self) -> str:
+        """The figure's name, as patterns of `thresholds.toml` match it."""
+        return place_text(self.probe, self.subject, self.metric, self.axes)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A figure that one side has and the other has not; `reason` is the other's own, if any."""
+
+    place: str
+    only: Literal["a", "b"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One fact of the environment that differs: what it was in A and is in B."""
+
+    name: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The geometric mean of b over a of the figures of one group and subject that are not exact."""
+
+    group: str
+    subject: str
+    figures: int
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class SideFacts:
+    """One side: how it was named, the stacks and runs it holds, how many documents."""
+
+    label: str
+    stacks: tuple[str, ...]
+    runs: tuple[str, ...]
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All that two sides differ in.
+
+    `study`: the GPUs differ (or only one side is emulated), so no difference is a regression.
+    `warnings` are said before anything else: conditions that differ, runs that have no end.
+    """
+
+    a: SideFacts
+    b: SideFacts
+    study: bool
+    warnings: tuple[str, ...]
+    environment: tuple[Change, ...]
+    rows: tuple[Row, ...]
+    missing: tuple[Missing, ...]
+    means: tuple[Mean, ...]
+
+    def counted(self) -> dict[Verdict, int]:
+        """Return how many rows have each verdict."""
+        found = Counter(row.verdict for row in self.rows)
+        return {verdict: found[verdict] for verdict in VERDICTS}
+
+    def of(self, *verdicts: Verdict) -> Sequence[Row]:
+        """Return the rows with one of these verdicts, the largest differences first."""
+        return sorted((row for row in self.rows if row.verdict in verdicts), key=_largest)
+
+
+def place_text(probe: str, subject: str, metric: str, axes: Mapping[str, Any]) -> str:
+    """Return the name of a figure; axes in the order of their names."""
+    words = [f"{name}={_axis(axes[name])}" for name in sorted(axes)]
+    return " ".join([f"{probe}/{subject}/{metric}", *words])
+
+
+def _axis(value: Any) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _largest(row: Row) -> tuple[float, str]:
+    if row.ratio is None:
+        return (float("-inf"), row.place)
+    size = row.ratio if row.ratio >= 1 else 1 / row.ratio if row.ratio > 0 else float("inf")
+    return (-size, row.place)

@@ -1,0 +1,211 @@
+"""How much figures differ from run to run with nothing changed, and what goes beyond that.
+
+The unit is the run: within one, all samples of a figure come from one process (or from one set of
+fresh ones), and a process can be slower throughout. So a figure's logarithm in a run is taken as
+
+    level + what its process does to all figures of its group + what it does by itself
+
+with standard deviations `process` and `figure`. They come from the thresholds, and from the
+residuals of the sides that have several runs: a variance learned from n degrees of freedom counts
+n, the threshold's counts `PRIOR` (the moderated t-test of Smyth 2004, "Linear Models and Empirical
+Bayes Methods", with the prior given).
+
+Two questions are asked of a figure: did it move beside the figures of its process, and did these
+move together? Each has its probability; the smaller one counts twice (Bonferroni).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from allocmark.statistics import CONFIDENCE
+
+PRIOR = 8.0
+"""The degrees of freedom that the thresholds' deviations count for."""
+LEAST_TOGETHER = 8
+"""In a process with fewer figures of a group, what moves together cannot be told apart."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Figures above zero: logarithms by figure and run (NaN where a run lacks it), both sides.
+
+    `within` is the variance of a figure's logarithm in one run, from its own interval. `process`
+    numbers the process that figures share (their document, group); `process_sd` and `figure_sd`
+    are the thresholds'.
+    """
+
+    a: Floats
+    b: Floats
+    within: Floats
+    process: Ints
+    process_sd: Floats
+    figure_sd: Floats
+
+
+@dataclass(frozen=True)
+class Moves:
+    """For each figure: the difference of logarithms b - a, its interval, and what it is due to.
+
+    `together` is what all figures of its process moved by (0 where that cannot be told), `alone`
+    what is left. `p` is the probability of such a move with nothing changed, `by_process` whether
+    it is that of the common move.
+    """
+
+    difference: Floats
+    low: Floats
+    high: Floats
+    together: Floats
+    alone: Floats
+    p: Floats
+    by_process: NDArray[np.bool_]
+
+
+def moves(read: Readings) -> Moves:
+    """Return what moved, and how likely that is with nothing changed."""
+    difference = hodges_lehmann(read.a, read.b)
+    shared = _sizes(read.process) >= LEAST_TOGETHER
+    together = np.where(shared, _group_medians(difference, read.process), 0.0)
+    alone = difference - together
+    shrink = np.sqrt(1 / _runs(read.a) + 1 / _runs(read.b))
+
+    process_variance, process_dof, figure_variance, figure_dof = _variances(read, shared)
+    own = np.maximum(figure_variance, read.within)
+    se_alone = np.sqrt(own) * shrink
+    se_together = np.sqrt(process_variance) * shrink
+    p_alone = _two_sided(alone, se_alone, figure_dof)
+    p_together = np.where(shared, _two_sided(together, se_together, process_dof), 1.0)
+    se_all = np.sqrt(own + process_variance) * shrink
+    p_plain = _two_sided(difference, se_all, figure_dof)
+    # A part that points the other way than the whole is no reason for the whole.
+    p_alone = np.where(np.sign(alone) == np.sign(difference), p_alone, 1.0)
+    p_together = np.where(np.sign(together) == np.sign(difference), p_together, 1.0)
+    p = np.where(shared, np.minimum(1.0, 2 * np.minimum(p_alone, p_together)), p_plain)
+    half = stats.t.ppf(0.5 + CONFIDENCE / 2, figure_dof) * se_all
+    return Moves(
+        difference,
+        difference - half,
+        difference + half,
+        together,
+        alone,
+        p,
+        shared & (p_together < p_alone),
+    )
+
+
+def hodges_lehmann(a: Floats, b: Floats) -> Floats:
+    """Return the median of all differences between a run of b and a run of a, figure by figure.
+
+    Hodges and Lehmann 1963: the estimator that belongs to the rank-sum test.
+    """
+    every = b[:, :, None] - a[:, None, :]
+    return np.asarray(np.nanmedian(every.reshape(len(a), -1), axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The deviations of one group, learned from runs, and their degrees of freedom."""
+
+    process_sd: float
+    process_dof: float
+    figure_sd: float
+
+
+def spread(sides: Sequence[Floats], process: Ints) -> Spread:
+    """Return what runs of one stack differ by, for the figures of one group (nan if unknown)."""
+    shared = _sizes(process) >= LEAST_TOGETHER
+    together, dof, alone, dof_alone = _residuals(sides, process, shared)
+    first = np.unique(process, return_index=True)[1]
+    common, common_dof = together[first].sum(), dof[first].sum()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Spread(
+            float(np.sqrt(common / common_dof)) if common_dof else 0.0,
+            float(common_dof),
+            float(np.sqrt(alone.sum() / dof_alone.sum())),
+        )
+
+
+def _variances(read: Readings, shared: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the variances of both kinds for each figure, with their degrees of freedom.
+
+    A process's own is pooled over the processes of the same threshold; a figure's is its own,
+    moderated by that of all figures of the same threshold.
+    """
+    together, process_dof, alone, figure_dof = _residuals((read.a, read.b), read.process, shared)
+    _, kind = np.unique(
+        np.stack([read.process_sd, read.figure_sd], axis=1), axis=0, return_inverse=True
+    )
+    kind = kind.reshape(-1)
+    first = np.zeros(len(kind), dtype=bool)
+    first[np.unique(read.process, return_index=True)[1]] = True
+
+    def pooled(values: Floats, among: NDArray[np.bool_]) -> Floats:
+        sums = np.bincount(kind[among], values[among], minlength=kind.max() + 1)
+        return np.asarray(sums[kind])
+
+    every = np.ones(len(kind), dtype=bool)
+    p_sum, p_dof = pooled(together, first), pooled(process_dof, first)
+    f_sum, f_dof = pooled(alone, every), pooled(figure_dof, every)
+    process = (PRIOR * read.process_sd**2 + p_sum) / (PRIOR + p_dof)
+    typical = (PRIOR * read.figure_sd**2 + f_sum) / (PRIOR + f_dof)
+    figure = (PRIOR * typical + alone) / (PRIOR + figure_dof)
+    return process, PRIOR + p_dof, figure, PRIOR + figure_dof
+
+
+def _residuals(
+    sides: Sequence[Floats], process: Ints, shared: NDArray[np.bool_]
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return sums of squared residuals of both kinds and their degrees of freedom, by figure."""
+    size = len(process)
+    together, dof, alone, dof_alone = (np.zeros(size) for _ in range(4))
+    for side in sides:
+        known = ~np.isnan(side)
+        runs = known.sum(axis=1)
+        several = runs > 1
+        if not several.any():
+            continue
+        with np.errstate(invalid="ignore"):
+            centre = np.where(several, np.nansum(side, axis=1) / np.maximum(runs, 1), np.nan)
+        left = side - centre[:, None]
+        common = np.stack([_group_medians(column, process) for column in left.T], axis=1)
+        common = np.where(shared[:, None], common, 0.0)
+        own = left - common
+        together += np.where(several, np.nansum(common**2, axis=1), 0.0)
+        dof += np.where(several & shared, runs - 1, 0)
+        alone += np.where(several, np.nansum(own**2, axis=1), 0.0)
+        dof_alone += np.where(several, runs - 1, 0)
+    return together, dof, alone, dof_alone
+
+
+def _group_medians(values: Floats, group: Ints) -> Floats:
+    """Return for each figure the median over the figures of its group (NaN where all lack it)."""
+    order = np.argsort(group, kind="stable")
+    found = np.full(group.max() + 1, np.nan)
+    ends = np.flatnonzero(np.diff(group[order])) + 1
+    for part in np.split(order, ends):
+        known = values[part][~np.isnan(values[part])]
+        if len(known):
+            found[group[part[0]]] = np.median(known)
+    return np.asarray(found[group])
+
+
+def _sizes(group: Ints) -> Ints:
+    return np.asarray(np.bincount(group)[group])
+
+
+def _runs(side: Floats) -> Ints:
+    return np.asarray((~np.isnan(side)).sum(axis=1))
+
+
+def _two_sided(value: Floats, error: Floats, dof: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(error > 0, np.abs(value) / error, np.where(value == 0, 0.0, np.inf))
+    return np.asarray(2 * stats.t.sf(t, dof))
