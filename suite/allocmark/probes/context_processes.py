@@ -7,15 +7,10 @@ cudaMemGetInfo shows as used. Each answer is one line of JSON.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import json
 import os
-import select
 import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from types import TracebackType
@@ -31,14 +26,13 @@ from allocmark.meters.memory import (
     MemoryMeters,
     used_bytes_in_context,
 )
+from allocmark.probes.companion import Companion, answer
 from allocmark.probes.context_stages import settled
 from allocmark.probes.context_subjects import CONTEXT, INIT, subject_of
 from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import in_words
 from allocmark.statistics import sampled_figure
 
 PROCESSES = (1, 2, 4, 8)
-_ANSWER_S = 60.0
 _ALONE = "the first process sees what the others take: there is no other here"
 _NOT_BEFORE = "cudaMemGetInfo cannot be asked before the first context exists"
 _PR_SET_PDEATHSIG = 1
@@ -52,50 +46,11 @@ def process_cells() -> Iterator[tuple[str, str, str, dict[str, Axis]]]:
                 yield metric, "bytes", meter, {"processes": count, "meter": meter}
 
 
-class Worker:
+class Worker(Companion):
     """The parent's side of one process."""
 
     def __init__(self, subject: str, device: int) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        command = [sys.executable, "-m", __name__, subject, str(device), str(os.getpid())]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
-        )
-
-    @property
-    def pid(self) -> int:
-        """Its process id, as NVML should list it."""
-        return self._process.pid
-
-    def tell(self, order: str) -> None:
-        """Give an order; `answer` has what comes of it."""
-        assert self._process.stdin
-        with contextlib.suppress(BrokenPipeError):  # `answer` finds out why.
-            self._process.stdin.write(f"{order}\n".encode())
-
-    def answer(self) -> Any:
-        """Return the next answer. Raises `NotMeasurableError` with the worker's own reason."""
-        assert self._process.stdout
-        if not select.select([self._process.stdout], [], [], _ANSWER_S)[0]:
-            raise NotMeasurableError(f"a process did not answer in {_ANSWER_S:.0f} s")
-        line = self._process.stdout.readline()
-        if not line:
-            code = self._process.wait()
-            self._errors.seek(0)
-            words = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
-            raise NotMeasurableError(": ".join([f"a process ended with exit code {code}", *words]))
-        told = json.loads(line)
-        if "reason" in told:
-            raise NotMeasurableError(told["reason"])
-        return told["value"]
-
-    def close(self) -> None:
-        """End it."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
-            assert stream
-            stream.close()
+        super().__init__([sys.executable, "-m", __name__, subject, str(device)])
 
 
 class Workers:
@@ -174,12 +129,12 @@ def main(name: str, device: int, parent: int) -> int:
     if os.getppid() != parent:
         return 0  # It died before it could be watched.
     subject = subject_of(name)
-    _answer(subject.load)
+    answer(subject.load)
     for line in sys.stdin:
         if line.strip() == "create":
-            _answer(lambda: _create(subject.steps(device)))
+            answer(lambda: _create(subject.steps(device)))
         else:
-            _answer(lambda: _used(device))
+            answer(lambda: _used(device))
     return 0
 
 
@@ -194,14 +149,6 @@ def _used(device: int) -> int:
     if isinstance(used, str):
         raise NotMeasurableError(used)
     return used
-
-
-def _answer(function: Any) -> None:
-    try:
-        told = {"value": function()}
-    except Exception as error:
-        told = {"reason": in_words(error)}
-    print(json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":
