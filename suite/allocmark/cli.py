@@ -108,6 +108,7 @@ def report(
     format: Annotated[
         str | None, typer.Option(help="md: print the tables as Markdown instead.")
     ] = None,
+    lang: Annotated[str, typer.Option(help="What the page opens in: en or zh.")] = "en",
 ) -> None:
     """Write the report of a results folder, or print its tables."""
     from allocmark.errors import UnknownNameError
@@ -120,7 +121,29 @@ def report(
     if format and out is None:
         typer.echo(render_markdown(folder))
     else:
-        typer.echo(write_report(folder, out or reports_beside(folder)))
+        typer.echo(write_report(folder, out or reports_beside(folder), lang))
+
+
+@app.command()
+def compare(
+    a: Annotated[str, typer.Argument(help="A stack of the results, a result file or a folder.")],
+    b: Annotated[str, typer.Argument(help="The one that is looked at.")],
+    results: Results = None,
+    format: Annotated[str, typer.Option(help="text, md, csv or json.")] = "text",
+    thresholds: Annotated[
+        Path | None, typer.Option(help="Rules of your own, before the suite's.")
+    ] = None,
+) -> None:
+    """Say of every figure whether B is the same as A, better, worse, or unclear."""
+    from allocmark.compare import compare as compared
+    from allocmark.errors import UnknownNameError
+    from allocmark.report.comparison import FORMATS
+    from allocmark.run import results_folder
+
+    if format not in FORMATS:
+        raise UnknownNameError("format", format, list(FORMATS))
+    found = compared(a, b, results_folder(results), thresholds)
+    typer.echo(FORMATS[format](found), nl=False)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

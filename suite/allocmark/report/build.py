@@ -1,4 +1,4 @@
-"""From a results folder to report files: every table as CSV, every picture as SVG, one page."""
+"""From a results folder to report files: pages as HTML and Markdown, tables as CSV, pictures."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from pathlib import Path
 from allocmark import store
 from allocmark.documents import write_whole
 from allocmark.errors import UnknownNameError
-from allocmark.report import csvs, figures, markdown_page
+from allocmark.report import csvs, figures, html, markdown_page
+from allocmark.report.claims.text import LANGUAGES
 from allocmark.report.markdown_page import Files
-from allocmark.report.page import page, slugged, unique
+from allocmark.report.page import Part, page, slugged, unique
+from allocmark.report.pictures import Picture
 
 FORMATS = ("md",)
-PAGE_NAME = "README.md"
+MARKDOWN_NAME = "README.md"
 """So that a folder of reports shows its page where it is browsed."""
+HTML_NAME = "index.html"
 
 
 def render_markdown(results: Path) -> str:
@@ -25,30 +28,39 @@ def render_markdown(results: Path) -> str:
     return markdown_page.render(page(store.load(results)))
 
 
-def write_report(results: Path, out: Path, formats: Sequence[str] = FORMATS) -> Path:
-    """Write the page with its CSV and SVG files into `out` and return the page's path.
+def write_report(results: Path, out: Path, language: str = "en") -> Path:
+    """Write the pages with their CSV and SVG files into `out` and return the first page's path.
 
-    ``<out>/README.md``, ``<out>/<part>/<table>.csv``, ``<out>/<part>/<figure>.svg`` and ``.csv``.
-    The same results give the same bytes. Raises `AllocmarkError` where there are no usable
-    results, or for a format that does not exist.
+    ``<out>/index.html`` is the page of the stack that was measured last, and
+    ``<out>/<part>/index.html`` that of each other one; ``<out>/README.md`` shows all of them. Each
+    table is ``<out>/<part>/<table>.csv``, each picture ``<out>/<part>/<figure>.svg`` and ``.csv``.
+    `language` is the one that pages open in. The same results give the same bytes. Raises
+    `AllocmarkError` where there are no usable results, or for a language that does not exist.
     """
-    for name in formats:
-        if name not in FORMATS:
-            raise UnknownNameError("format", name, list(FORMATS))
+    if language not in LANGUAGES:
+        raise UnknownNameError("language", language, list(LANGUAGES))
     made = page(store.load(results))
     files = Files({}, {})
-    for part in made.parts:
-        taken: set[str] = set()
-        for section in part.sections:
-            for table in section.tables:
-                name = f"{part.slug}/{unique(slugged(table.id), taken)}.csv"
-                write_whole(out / name, csvs.table(table).encode())
-                files.tables[part.slug, table.id] = name
-        for picture in figures.pictures(part.panel):
-            stem = f"{part.slug}/{unique(slugged(f'figure-{picture.id}'), taken)}"
-            write_whole(out / f"{stem}.svg", picture.svg.encode())
-            write_whole(out / f"{stem}.csv", picture.csv.encode())
-            files.pictures.setdefault(part.slug, []).append((stem, picture.title))
-    target = out / PAGE_NAME
-    write_whole(target, markdown_page.render(made, files).encode())
-    return target
+    places = [HTML_NAME, *(f"{part.slug}/{HTML_NAME}" for part in made.parts[1:])]
+    for part, place in zip(made.parts, places, strict=True):
+        pictures = figures.pictures(part.panel)
+        _write_data(part, pictures, out, files)
+        shown = html.render(made, part, pictures, language)
+        write_whole(out / place, shown.encode())
+    write_whole(out / MARKDOWN_NAME, markdown_page.render(made, files).encode())
+    return out / HTML_NAME
+
+
+def _write_data(part: Part, pictures: Sequence[Picture], out: Path, files: Files) -> None:
+    """Write a part's tables and pictures, and note in `files` where they lie."""
+    taken: set[str] = set()
+    for section in part.sections:
+        for table in section.tables:
+            name = f"{part.slug}/{unique(slugged(table.id), taken)}.csv"
+            write_whole(out / name, csvs.table(table).encode())
+            files.tables[part.slug, table.id] = name
+    for picture in pictures:
+        stem = f"{part.slug}/{unique(slugged(f'figure-{picture.id}'), taken)}"
+        write_whole(out / f"{stem}.svg", picture.svg.encode())
+        write_whole(out / f"{stem}.csv", picture.csv.encode())
+        files.pictures.setdefault(part.slug, []).append((stem, picture.title))

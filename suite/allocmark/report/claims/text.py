@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Language = Literal["en", "zh"]
+LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
 
 @dataclass(frozen=True, slots=True)

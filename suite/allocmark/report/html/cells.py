@@ -1,0 +1,59 @@
+"""A table's body as markup: short, because a page has tens of thousands of cells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from markupsafe import Markup, escape
+
+from allocmark.report.csvs import number
+from allocmark.report.escape import visible
+from allocmark.report.html.words import Words
+from allocmark.report.notes import Notes
+from allocmark.report.table import NOTHING, Cell
+
+_RANGE = re.compile(r"\((\S+) to (\S+); n (\d+)\)")
+_RATE = re.compile(r"^([\d.,]+) (million|thousand)( .*|)$")
+
+
+def body(rows: Iterable[Sequence[Cell]], labels: int, notes: Notes, words: Words) -> Markup:
+    """Return the rows of a table whose first `labels` columns name what a row is about.
+
+    The raw value of a figure is in ``data-v``, as CSV has it.
+    """
+    lines = []
+    for row in rows:
+        cells = [_label(cell, words) for cell in row[:labels]]
+        cells += [_cell(cell, notes, words) for cell in row[labels:]]
+        lines.append("<tr>" + "".join(cells))
+    return Markup("\n".join(lines))
+
+
+def _label(cell: Cell, words: Words) -> str:
+    return f"<th scope=row>{words.html(cell.text)}"
+
+
+def _cell(cell: Cell, notes: Notes, words: Words) -> str:
+    if cell.reason is not None:
+        return f"<td class=n>n/a<sup>{notes.letter(cell)}</sup>"
+    if cell.text == NOTHING:
+        return f"<td class=n>{NOTHING}"
+    if cell.value is None:
+        return f"<td class=t>{words.html(cell.text)}"
+    marks = notes.marks(cell)
+    tail = f" <sup>{marks}</sup>" if marks else ""
+    return f"<td data-v={number(cell.value)}>{printed(cell.text, words)}{tail}"
+
+
+def printed(text: str, words: Words) -> str:
+    """Return a figure's text so that it reads alike in both languages, where it can."""
+    text = _RANGE.sub(r"(\1–\2; n = \3)", text)
+    return str(words.html(text)) if _RATE.match(text) or not _plain(text) else escape(text)
+
+
+@lru_cache(maxsize=65536)
+def _plain(text: str) -> bool:
+    """Whether a printed figure holds no word that needs translating."""
+    return re.search(r"[A-Za-z]{4,}", visible(text)) is None

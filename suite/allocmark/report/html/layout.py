@@ -1,0 +1,47 @@
+"""Where things stand on the page: which tables lead their section, where a picture belongs."""
+
+from __future__ import annotations
+
+import re
+
+from allocmark.report.tables import context, fragmentation, latency, streams
+
+_LEADING = frozenset(
+    {
+        "context-seconds",
+        "context-total-bytes",
+        "context-processes-bytes",
+        "latency-hit-allocator",
+        "latency-miss-allocator",
+        "fragmentation-waste-ratio",
+        "capacity-capacity-ratio",
+        "streams-reserved-bytes",
+        "streams-speedup",
+        "pressure-shown-bytes",
+        "pressure-kept-bytes",
+        "pressure-completed",
+    }
+)
+"""Tables that answer their section's question; the others stand behind them, folded."""
+
+PICTURES = {
+    "context": context.TITLE,
+    "latency": latency.TITLE,
+    "waste": fragmentation.TITLE,
+    "memory": fragmentation.TITLE,
+    "streams": streams.TITLE,
+}
+"""The section that a picture belongs to."""
+
+FIRST_PICTURES = ("memory", "waste", "latency", "context", "streams")
+"""What the first screen shows: the first of these that there is."""
+
+
+def leads(table_id: str) -> bool:
+    """Whether a table is shown open."""
+    return table_id in _LEADING
+
+
+def anchor(text: str) -> str:
+    """Return a text as the name of a place on the page."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"

@@ -1,0 +1,35 @@
+"""Conditions said once: what held for every table of a part, and what differs for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from allocmark.report.table import Table
+
+Conditions = tuple[tuple[str, str], ...]
+
+_OWN = ("meter", "samples", "spread", "measured again by")
+"""What each table says for itself, even where they all say the same."""
+
+
+def shared(tables: Iterable[Table]) -> Conditions:
+    """Return the conditions that most tables have, each with its most frequent text."""
+    counts: dict[str, dict[str, int]] = {}
+    for table in tables:
+        for name, text in table.conditions:
+            if name not in _OWN:
+                texts = counts.setdefault(name, {})
+                texts[text] = texts.get(text, 0) + 1
+    return tuple((name, max(texts, key=lambda t: texts[t])) for name, texts in counts.items())
+
+
+def own(table: Table, common: Conditions) -> Conditions:
+    """Return what a table's conditions say beyond, or other than, the common ones."""
+    known = set(common)
+    return tuple(pair for pair in table.conditions if pair not in known)
+
+
+def lacking(table: Table, common: Conditions) -> tuple[str, ...]:
+    """Return the names of common conditions that were not read for a table."""
+    names = {name for name, _ in table.conditions}
+    return tuple(name for name, _ in common if name not in names)

@@ -1,0 +1,143 @@
+"""What the template is given: parts, sections and tables, with their markup made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from allocmark.report import csvs
+from allocmark.report.html import cells, columns, layout, sharing
+from allocmark.report.html.payload import packed
+from allocmark.report.html.svg import inline
+from allocmark.report.html.words import Words
+from allocmark.report.notes import Absent, Notes, apart, is_figure, is_numeric
+from allocmark.report.pictures import Picture
+from allocmark.report.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column's heading; `css` says whether it holds numbers and whether it waits."""
+
+    heading: Markup
+    css: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """A table as the template needs it; `body` is empty where no row has any figure."""
+
+    id: str
+    title: Markup
+    about: Markup
+    emulated: bool
+    columns: tuple[Column, ...]
+    hidden: tuple[int, ...]
+    """Positions, from 1, of the columns that are shown on demand."""
+    body: Markup
+    rows: int
+    flags: tuple[tuple[str, Markup], ...]
+    reasons: tuple[tuple[str, Markup], ...]
+    absent: tuple[tuple[Markup, Markup], ...]
+    own: tuple[tuple[Markup, Markup], ...]
+    csv_name: str
+    csv: str
+
+
+@dataclass(frozen=True, slots=True)
+class PictureView:
+    """A picture as the template needs it."""
+
+    id: str
+    title: Markup
+    svg: Markup
+    csv_name: str
+    csv: str
+
+
+@dataclass(frozen=True, slots=True)
+class SectionView:
+    """A question: its pictures and leading tables, and the tables that stand behind them."""
+
+    id: str
+    title: Markup
+    pictures: tuple[PictureView, ...]
+    leading: tuple[TableView, ...]
+    further: tuple[TableView, ...]
+    empty: tuple[TableView, ...]
+    """Tables without any figure: one line each, which names the reason."""
+
+
+def section(
+    title: str,
+    tables: Sequence[Table],
+    pictures: Iterable[Picture],
+    common: sharing.Conditions,
+    words: Words,
+) -> SectionView:
+    """Return the view of a section."""
+    shown = [table_view(table, common, words) for table in tables]
+    full = [one for one in shown if one.body]
+    leading = [one for one in full if layout.leads(one.id)] or full[:1]
+    return SectionView(
+        layout.anchor(title),
+        words.html(title),
+        tuple(picture_view(one, words) for one in pictures),
+        tuple(leading),
+        tuple(one for one in full if one not in leading),
+        tuple(one for one in shown if not one.body),
+    )
+
+
+def table_view(table: Table, common: sharing.Conditions, words: Words) -> TableView:
+    """Return the view of a table."""
+    rows, absent = apart(table)
+    notes = Notes(rows)
+    labels = _leading_labels(table)
+    waiting = columns.hidden(labels, table.columns) if labels < len(table.columns) else ()
+    identifier = layout.anchor(table.id)
+    return TableView(
+        identifier,
+        words.html(table.title),
+        words.html(table.about),
+        table.emulated,
+        tuple(
+            Column(words.html(name), "num" if is_numeric(table, i) else "")
+            for i, name in enumerate(table.columns)
+        ),
+        tuple(position + 1 for position in waiting),
+        cells.body(rows, labels, notes, words),
+        len(rows),
+        tuple((mark, words.html(text)) for mark, text in notes.flag_texts()),
+        tuple((letter, words.html(reason)) for reason, letter in notes.reasons.items()),
+        tuple(_absent(one, words) for one in absent),
+        tuple((words.html(name), words.html(text)) for name, text in sharing.own(table, common)),
+        f"{identifier}.csv",
+        packed(csvs.table(table)),
+    )
+
+
+def picture_view(picture: Picture, words: Words) -> PictureView:
+    """Return the view of a picture."""
+    identifier = layout.anchor(f"figure-{picture.id}")
+    return PictureView(
+        identifier,
+        words.html(picture.title),
+        inline(picture, words, f"{identifier}-title"),
+        f"{identifier}.csv",
+        packed(picture.csv),
+    )
+
+
+def _absent(one: Absent, words: Words) -> tuple[Markup, Markup]:
+    return words.html(one.names), words.html(one.reason)
+
+
+def _leading_labels(table: Table) -> int:
+    """Return how many columns at the left name what a row is about; at least one."""
+    for position, column in enumerate(zip(*table.rows, strict=True)):
+        if any(map(is_figure, column)):
+            return max(1, position)
+    return 1

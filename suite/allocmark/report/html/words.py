@@ -1,0 +1,92 @@
+"""The page's words in both languages: what tables say in English, looked up in a catalogue.
+
+``zh.json`` maps messages to their translation; ``{}`` in a message stands for anything, which is
+looked up in its turn: ``Workload {}: the whole vector``; a translation that needs another order
+has ``{1}`` and ``{0}``. Names, numbers and what a driver or a
+framework said stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+from markupsafe import Markup, escape
+
+from allocmark.report.claims.text import Text
+from allocmark.report.escape import visible
+
+_CATALOGUE = Path(__file__).with_name("zh.json")
+_GAP = "{}"
+# Numbers with units, versions, paths, options, names of C: alike in both languages.
+_NEUTRAL = re.compile(r"[\W\d_]*((B|[KMGT]iB|ns|µs|ms|s|x|n|W|MHz)\b[\W\d_]*)*")
+_CHINESE_COLON = "："
+
+
+class Words:
+    """Looks texts up, and remembers what it did not find.
+
+    `names` are texts that are the same in both languages: allocators, workloads, calls.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.missing: set[str] = set()
+        self._names = set(names)
+        self._known: dict[str, Text] = {}
+
+    @cached_property
+    def _catalogue(self) -> dict[str, str]:
+        loaded: dict[str, str] = json.loads(_CATALOGUE.read_text(encoding="utf-8"))
+        return loaded
+
+    @cached_property
+    def _patterns(self) -> list[tuple[re.Pattern[str], str]]:
+        # The most literal text first: "left out: {}" must not hide "left out: a run takes {}".
+        messages = sorted((m for m in self._catalogue if _GAP in m), key=lambda m: (-len(m), m))
+        return [(_pattern(message), self._catalogue[message]) for message in messages]
+
+    def text(self, message: str) -> Text:
+        """Return a fixed text in both languages; one that is not known is the same in both."""
+        if message not in self._known:
+            self._known[message] = Text(message, self._chinese(message))
+        return self._known[message]
+
+    def html(self, message: str) -> Markup:
+        """Return a fixed text as markup that shows the language which the page is set to."""
+        return markup(self.text(message))
+
+    def _chinese(self, message: str) -> str:
+        found = self._found(message)
+        if found is None:
+            self.missing.add(message)
+            return message
+        return found
+
+    def _found(self, message: str) -> str | None:
+        if (known := self._catalogue.get(message)) is not None:
+            return known
+        if message in self._names or _NEUTRAL.fullmatch(message):
+            return message
+        for pattern, translation in self._patterns:
+            if match := pattern.fullmatch(message):
+                return translation.format(*map(self._part, match.groups()))
+        return None
+
+    def _part(self, part: str) -> str:
+        """Return what stood in a gap: translated if it is known, itself if not."""
+        return self._catalogue.get(part) or self._found(part) or part
+
+
+def markup(text: Text, tag: str = "span") -> Markup:
+    """Return both languages, of which the page shows one; once where they are the same."""
+    english, chinese = (escape(visible(each)) for each in (text.en, text.zh))
+    if english == chinese:
+        return english
+    return Markup("<{0} lang=en>{1}</{0}><{0} lang=zh>{2}</{0}>").format(tag, english, chinese)
+
+
+def _pattern(message: str) -> re.Pattern[str]:
+    return re.compile("(.+?)".join(map(re.escape, message.split(_GAP))), re.DOTALL)
