@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from allocmark.report.claims.text import Language, Text
+from allocmark.report.numbers import format_value
 from allocmark.report.table import Cell
 
 if TYPE_CHECKING:
@@ -59,6 +60,12 @@ class Evidence:
     function: str
     given: tuple[float, ...] = ()
 
+    @property
+    def plain(self) -> str:
+        """The number for a sentence: without its interval."""
+        value = self.cell.value
+        return self.cell.text if value is None else format_value(value, self.cell.unit)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -76,7 +83,7 @@ class Verdict:
 
     def say(self, text: Text | None, language: Language) -> str:
         """Return one of the verdict's sentences with its figures, nothing for None."""
-        figures = {one.name: one.cell.text for one in self.evidence}
+        figures = {one.name: one.plain for one in self.evidence}
         return "" if text is None else text.say(language, figures)
 
 
@@ -99,6 +106,8 @@ class Claim:
     rule: Rule
     on_time: bool = False
     on_context: bool = False
+    published: tuple[str, ...] = ()
+    """What was published of it, where figures alone cannot decide: a sentence with its address."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,339 @@
+"""Claims of 3.1: that a context takes memory, how much, why, and who creates one."""
+
+from __future__ import annotations
+
+from allocmark.report.claims.case import Case, Row
+from allocmark.report.claims.claim import Claim, Ruling, Verdict
+from allocmark.report.claims.text import Text
+from allocmark.units import GIB, MIB
+
+SECTION = "3.1"
+METERS = ("nvml_process", "nvml_device", "mem_get_info")
+"""The first of them that read a figure is taken: NVML by process tells one from its neighbours."""
+SEVERAL_HUNDRED = 200 * MIB
+_HUNDRED = 100 * MIB
+_SMALL_CARD = 8 * GIB
+_STACK_OVER_BOOKKEEPING = 10.0
+_ALIKE = 0.1
+
+
+def metered(case: Case, metric: str, **where: str | float) -> Row:
+    """Return the row of the best meter that read it."""
+    for meter in METERS:
+        if rows := case.rows("context", metric, axis_meter=meter, **where):
+            return rows[0]
+    raise case.missing("context", metric, **where)
+
+
+def _total(case: Case, subject: str, stage: str, loading: str = "LAZY") -> Row:
+    return metered(case, "total_bytes", subject=subject, stage=stage, module_loading=loading)
+
+
+def _exists(case: Case) -> Verdict:
+    taken = case.show(
+        "context",
+        Text("taken when a context is created, nothing allocated", "创建上下文后、未分配前的占用"),
+        _total(case, "driver", "context"),
+    )
+    return case.verdict(
+        Ruling.HOLDS if taken > 0 else Ruling.FAILS,
+        Text(
+            "{context} in a process that has allocated nothing.",
+            "在没有分配任何显存的进程中占 {context}。",
+        ),
+        Text(
+            "A context holds stacks for kernels, the heap and modules of its process.",
+            "上下文保存内核栈、设备堆以及该进程的模块。",
+        ),
+    )
+
+
+def _ignored(case: Case) -> Verdict:
+    row = _total(case, "driver", "context")
+    bare = case.show("bare", Text("a bare context", "空上下文"), row)
+    case.work_out(
+        "share",
+        Text("its share of an 8 GiB card", "占 8 GiB 显卡的比例"),
+        "over a given number",
+        [row],
+        "share",
+        (_SMALL_CARD,),
+    )
+    case.show(
+        "torch",
+        Text("torch after a kernel and a matrix product", "torch 运行内核和矩阵乘之后"),
+        _total(case, "torch", "first matrix product"),
+    )
+    case.show(
+        "eager",
+        Text("the same with EAGER module loading", "同上，模块 EAGER 加载"),
+        _total(case, "torch", "first matrix product", "EAGER"),
+    )
+    if bare >= SEVERAL_HUNDRED:
+        ruling = Ruling.HOLDS
+    else:
+        ruling = Ruling.IN_PART if bare >= _HUNDRED else Ruling.FAILS
+    return case.verdict(
+        ruling,
+        Text(
+            "{bare} each before any kernel, {torch} once torch has run a kernel and a matrix "
+            "product, {eager} with EAGER module loading; it depends on GPU, driver and libraries.",
+            "未运行内核时每进程 {bare}；torch 运行内核和矩阵乘后为 {torch}；EAGER 加载时为 {eager}；"
+            "取决于 GPU、驱动和库。",
+        ),
+        Text(
+            "Each process has a context of its own; modules and libraries are loaded into it.",
+            "每个进程都有自己的上下文，模块和库都加载在其中。",
+        ),
+    )
+
+
+def _contents(case: Case) -> Verdict:
+    lazy = _total(case, "torch", "context")
+    eager = _total(case, "torch", "context", "EAGER")
+    modules = case.work_out(
+        "modules",
+        Text("more when torch's modules are loaded at once", "torch 模块一次全部加载时增加"),
+        "difference",
+        [eager, lazy],
+        "bytes",
+    )
+    stack = case.work_out(
+        "stack",
+        Text("more between the smallest and largest stack limit", "最小与最大栈上限之间的差"),
+        "largest less smallest",
+        _limited(case, "stack"),
+        "bytes",
+    )
+    heap = case.work_out(
+        "heap",
+        Text("more between the smallest and largest heap limit", "最小与最大堆上限之间的差"),
+        "largest less smallest",
+        _limited(case, "heap"),
+        "bytes",
+    )
+    calls = [_call(case, "torch.cuda.Stream"), _call(case, "torch.cuda.set_device")]
+    streams = case.work_out(
+        "streams",
+        Text("more when torch makes its streams", "torch 创建流时增加"),
+        "difference",
+        calls,
+        "bytes",
+    )
+    parts = [modules > 0, stack > 0, heap > 0, streams > 0]
+    ruling = Ruling.HOLDS if all(parts) else Ruling.IN_PART if any(parts) else Ruling.FAILS
+    return case.verdict(
+        ruling,
+        Text(
+            "torch's modules add {modules} when loaded at once and its streams {streams}; stack "
+            "and heap limits move it by {stack} and {heap}.",
+            "torch 的模块一次全部加载时增加 {modules}，其流增加 {streams}；"
+            "栈和堆上限可使其变化 {stack} 和 {heap}。",
+        ),
+        Text(
+            "All of these are reserved for the process when its context is created or used.",
+            "这些都在创建或使用上下文时为进程预留。",
+        ),
+    )
+
+
+def _call(case: Case, call: str) -> Row:
+    return metered(case, "call_bytes", subject="torch", call=call)
+
+
+def _limited(case: Case, limit: str) -> list[Row]:
+    for meter in METERS:
+        rows = case.rows("context", "limited_context_bytes", limit=limit, axis_meter=meter)
+        if rows:
+            return rows
+    raise case.missing("context", "limited_context_bytes", limit=limit)
+
+
+def _cause(case: Case) -> Verdict:
+    stack = case.work_out(
+        "stack",
+        Text("what the stack limit alone moves", "仅栈上限就能改变的量"),
+        "largest less smallest",
+        _limited(case, "stack"),
+        "bytes",
+    )
+    most = max(_live(case), key=lambda row: (row["count"], row["bytes"]))
+    asked = float(most["count"] * most["bytes"])
+    bookkeeping = case.work_out(
+        "bookkeeping",
+        Text(
+            "taken beyond what was asked for, with the most live allocations",
+            "活动分配最多时，超出请求量的占用",
+        ),
+        "less a given number",
+        [most],
+        "bytes",
+        (asked,),
+    )
+    case.work_out(
+        "count",
+        Text("live allocations then", "当时的活动分配数"),
+        "axis of the row",
+        [most],
+        "",
+        (float(most["count"]),),
+    )
+    refuted = stack > _STACK_OVER_BOOKKEEPING * max(bookkeeping, 1.0)
+    return case.verdict(
+        Ruling.FAILS if refuted else Ruling.IN_PART,
+        Text(
+            "{count} live allocations take {bookkeeping} beyond their own bytes, while the stack "
+            "limit alone moves the context by {stack}.",
+            "{count} 个活动分配只比自身字节多占 {bookkeeping}，而仅栈上限就使上下文变化 {stack}。",
+        ),
+        Text(
+            "The size follows from what kernels may need (a stack for each thread that can be "
+            "resident, heap, code), not from tables of allocations. What is left when all limits "
+            "are smallest is not told apart.",
+            "其大小来自内核可能需要的东西（每个可驻留线程的栈、堆、代码），而不是分配表；"
+            "所有上限取最小值后剩余的部分未能分开。",
+        ),
+    )
+
+
+def _live(case: Case) -> list[Row]:
+    for meter in METERS:
+        if rows := case.rows("context", "live_bytes", axis_meter=meter):
+            return rows
+    raise case.missing("context", "live_bytes")
+
+
+def _trigger(case: Case) -> Verdict:
+    rows = case.some("context", "context_created")
+    creating = case.work_out(
+        "creating",
+        Text("calls that create a context", "会创建上下文的调用"),
+        "number above zero",
+        rows,
+        "calls",
+    )
+    tried = case.work_out("tried", Text("calls tried", "试过的调用"), "count", rows, "calls")
+    ruling = Ruling.HOLDS if creating == tried else Ruling.IN_PART if creating else Ruling.FAILS
+    return case.verdict(
+        ruling,
+        Text(
+            "{creating} of {tried} calls do: those that use memory, streams, events or wait for "
+            "the GPU. Questions (is_available, device_count, properties, versions, NVML) do not.",
+            "{tried} 个调用中有 {creating} 个会：使用显存、流、事件或等待 GPU 的调用；"
+            "查询类（is_available、device_count、属性、版本、NVML）不会。",
+        ),
+        Text(
+            "The runtime creates the context with the first call that needs one.",
+            "运行时在第一个需要上下文的调用处才创建它。",
+        ),
+    )
+
+
+def _multiple(case: Case) -> Verdict:
+    each = {row["processes"]: row for row in _processes(case)}
+    most = max(each)
+    one = case.show("one", Text("one idle process", "一个空闲进程"), each[min(each)])
+    many = case.show(
+        "many", Text("each of the most idle processes", "空闲进程最多时每个"), each[most]
+    )
+    case.work_out(
+        "processes",
+        Text("processes then", "当时的进程数"),
+        "axis of the row",
+        [each[most]],
+        "",
+        (float(most),),
+    )
+    shared = abs(many - one) > _ALIKE * one
+    ruling = Ruling.HOLDS if many >= SEVERAL_HUNDRED and not shared else Ruling.FAILS
+    return case.verdict(
+        ruling,
+        Text(
+            "{processes} idle processes hold {many} each, as one alone does ({one}). One for each "
+            "process is the least there can be: it is no fault by itself.",
+            "{processes} 个空闲进程各占 {many}，与单个进程（{one}）相同。"
+            "每进程一个已是最少，本身不是错误。",
+        ),
+        Text(
+            "Processes share no context: each pays for its own in full.",
+            "进程之间不共享上下文，各自全额承担。",
+        ),
+    )
+
+
+def _processes(case: Case) -> list[Row]:
+    for meter in METERS:
+        rows = case.rows("context", "process_bytes", subject="driver", axis_meter=meter)
+        if len(rows) > 1:
+            return rows
+    raise case.missing("context", "process_bytes", subject="driver")
+
+
+CLAIMS = (
+    Claim(
+        "ctx-exists",
+        SECTION,
+        Text(
+            "Any CUDA use first creates a context that takes device memory of its own.",
+            "使用 CUDA 前会先创建一个自身占用显存的上下文。",
+        ),
+        ("context",),
+        _exists,
+        on_context=True,
+    ),
+    Claim(
+        "ctx-trigger",
+        SECTION,
+        Text("Any CUDA call creates the context.", "任何 CUDA 调用都会创建上下文。"),
+        ("context",),
+        _trigger,
+        on_context=True,
+    ),
+    Claim(
+        "ctx-contents",
+        SECTION,
+        Text(
+            "It holds what memory management, streams and loaded modules need.",
+            "其中包含内存管理、流调度和模块加载所需的内容。",
+        ),
+        ("context",),
+        _contents,
+        on_context=True,
+    ),
+    Claim(
+        "ctx-ignored",
+        SECTION,
+        Text(
+            "That overhead is large enough to matter: several hundred MB for each process.",
+            "这项开销不可忽视：每个进程数百 MB。",
+        ),
+        ("context",),
+        _ignored,
+        on_context=True,
+    ),
+    Claim(
+        "ctx-cause",
+        SECTION,
+        Text(
+            "The driver reserves it because managing allocations needs tables and metadata.",
+            "驱动预留它，是因为管理分配需要表和元数据。",
+        ),
+        ("context",),
+        _cause,
+        on_context=True,
+    ),
+)
+DIAGNOSIS = (
+    Claim(
+        "ctx-multiple",
+        "3.5",
+        Text(
+            "Several processes at a few hundred MB each point to contexts created repeatedly.",
+            "多个进程各占几百 MB，多半是重复创建了上下文。",
+        ),
+        ("context",),
+        _multiple,
+        on_context=True,
+    ),
+)
+"""The claim of 3.5 that rests on the same figures."""

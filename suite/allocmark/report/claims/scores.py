@@ -1,0 +1,175 @@
+"""Diagnostic rules as predictors: runs of workload x setting x capacity, and how signs score.
+
+A sign is a figure of a run that was read at least 100 events before its failed allocation (in a
+completed run before its last one), and a threshold that it must exceed. Runs that fail before
+their hundredth event count as missed: nobody could have acted on anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from allocmark.report.claims.case import Case, MissingFigureError, Row
+from allocmark.report.claims.functions import FUNCTIONS
+from allocmark.report.claims.text import Text
+
+PROBE = "pressure"
+CACHE_SHARE = 0.3
+"""The share of the cache from which the source document speaks of serious fragmentation."""
+CANDIDATES = (
+    "retries_before",
+    "cache_share_max_before",
+    "cache_share_last_before",
+    "reserved_share_last_before",
+    "unreturnable_share_max_before",
+)
+"""Signs that a better rule is chosen from."""
+_PLACE = ("subject", "workload", "capacity_ratio")
+_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A figure of a run and what it must exceed; `first` is when it first did."""
+
+    metric: str
+    above: float
+    first: str | None = None
+
+
+RULE_30 = Sign("cache_share_max_before", CACHE_SHARE, "first_cache_share_event")
+RULE_30_LAST = Sign("cache_share_last_before", CACHE_SHARE)
+RULE_RETRIES = Sign("retries_before", 0, "first_retry_event")
+
+
+def completed(case: Case) -> list[Row]:
+    """Return the runs, 1 where one completed. Raises `MissingFigureError` without any."""
+    return case.some(PROBE, "completed")
+
+
+def by_place(case: Case, metric: str) -> dict[tuple[Any, ...], Row]:
+    """Return a figure of each run by setting, workload and capacity."""
+    return {place(row): row for row in case.rows(PROBE, metric)}
+
+
+def place(row: Row) -> tuple[Any, ...]:
+    """Return which run a row is about."""
+    return tuple(row[name] for name in _PLACE)
+
+
+def with_sign(case: Case, sign: Sign, keep: Callable[[Row], bool] = lambda row: True) -> list[Row]:
+    """Return the runs that have the sign's figure, as completed, sign, completed, sign."""
+    told = by_place(case, sign.metric)
+    rows: list[Row] = []
+    for run in completed(case):
+        if keep(run) and (shown := told.get(place(run))) is not None:
+            rows += [run, shown]
+    if not rows:
+        raise case.missing(PROBE, sign.metric)
+    return rows
+
+
+def score(case: Case, name: str, sign: Sign, rows: Sequence[Row]) -> tuple[float, float]:
+    """Take precision and recall of a sign as evidence ``<name>_precision`` and ``_recall``.
+
+    Without a run that shows the sign there is no precision: it counts as 0 and is no evidence.
+    """
+    given = (sign.above,)
+    precision = 0.0
+    if FUNCTIONS["runs with the sign"]([row.value for row in rows], *given):
+        precision = case.work_out(
+            f"{name}_precision",
+            Text("failures among the runs that showed it", "出现该迹象的运行中失败的比例"),
+            "precision of the sign",
+            rows,
+            "share",
+            given,
+        )
+    recall = case.work_out(
+        f"{name}_recall",
+        Text("failures that it announced", "该迹象提前预示的失败比例"),
+        "recall of the sign",
+        rows,
+        "share",
+        given,
+    )
+    case.work_out(
+        f"{name}_shown",
+        Text("runs that showed it", "出现该迹象的运行数"),
+        "runs with the sign",
+        rows,
+        "runs",
+        given,
+    )
+    return precision, recall
+
+
+def base_rate(case: Case, name: str, rows: Sequence[Row]) -> float:
+    """Take the share of failed runs among `rows` (completed, sign, …) as evidence."""
+    return case.work_out(
+        name,
+        Text("failures among all runs", "所有运行中失败的比例"),
+        "share of zeros",
+        rows[::2],
+        "share",
+    )
+
+
+def lead(case: Case, name: str, sign: Sign, rows: Sequence[Row]) -> bool:
+    """Take by how many events a sign came before the failures it announced, if that was read."""
+    if sign.first is None:
+        return False
+    firsts, fails = by_place(case, sign.first), by_place(case, "failed_event")
+    found: list[Row] = []
+    for run, shown in zip(rows[::2], rows[1::2], strict=True):
+        where = place(run)
+        if run.value == 0 and shown.value > sign.above and where in firsts and where in fails:
+            found += [fails[where], firsts[where]]
+    if not found:
+        return False
+    case.work_out(
+        name,
+        Text(
+            "events from the first sign to the failure (median)",
+            "从首次出现到失败的事件数（中位数）",
+        ),
+        "median of first less second",
+        found,
+        "events",
+    )
+    return True
+
+
+def halves(rows: Sequence[Row]) -> tuple[set[str], set[str]]:
+    """Return the workloads to tune on and those to score on: every second one by name."""
+    names = sorted({str(row["workload"]) for row in rows})
+    return set(names[::2]), set(names[1::2])
+
+
+def tuned(case: Case) -> Sign:
+    """Return the sign that does best on the workloads to tune on, by the mean of precision and
+    recall that favours neither (F1). Raises `MissingFigureError` where nothing failed on them."""
+    train, _ = halves(completed(case))
+    best: tuple[float, Sign] | None = None
+    for metric in CANDIDATES:
+        try:
+            rows = with_sign(case, Sign(metric, 0), lambda row: str(row["workload"]) in train)
+        except MissingFigureError:
+            continue
+        values = [row.value for row in rows]
+        for above in _thresholds(values[1::2]):
+            f1 = FUNCTIONS["F1 of the sign"](values, above)
+            if best is None or f1 > best[0]:
+                best = (f1, Sign(metric, above))
+    if best is None or best[0] <= 0:
+        raise MissingFigureError(Text("no failure to tune a rule on", "没有可用于调规则的失败"))
+    return best[1]
+
+
+def _thresholds(values: Sequence[float]) -> list[float]:
+    """Return values to try: some of those that occur, rounded, so that they can be told."""
+    ordered = sorted({round(value, 2) for value in values})
+    step = max(1, len(ordered) // _STEPS)
+    return ordered[::step]
