@@ -53,7 +53,7 @@ def test_each_figure_names_a_document_that_exists() -> None:
     told = json.loads((PROFILES / "h200.json").read_text())
     sources = [text for name, text in told.items() if name.endswith("_bytes_source")]
     sources += [table["source"] for table in told["call_times_ns"].values()]
-    assert len(sources) == 7 + len(profile.CALLS)
+    assert len(sources) == 8 + len(profile.CALLS)
     for text in sources:
         (path,) = (word.rstrip(":") for word in text.split() if documents.SUFFIX in word)
         assert (RESULTS / MACHINE / path).is_file()
@@ -95,6 +95,7 @@ def folder(tmp_path: Path) -> Path:
         for stage, count in counts.items()
     ]
     read += [
+        size("stage_bytes", "init", "LAZY", "nvml_device", 3 * MIB),
         size("total_bytes", "context", "LAZY", "nvml_process", 500 * MIB),
         size("total_bytes", "context", "LAZY", "nvml_device", 509 * MIB + 1),
     ]
@@ -119,7 +120,8 @@ def test_the_arithmetic(folder: Path) -> None:
         "multiprocessors": 132,
         "memory_bytes": 100 * GIB,
         "context_bytes": 500 * MIB,
-        "context_unlisted_bytes": 9 * MIB + 1,
+        "driver_init_bytes": 3 * MIB,
+        "context_unlisted_bytes": 6 * MIB + 1,
         "context_eager_bytes": 700 * MIB,
         "first_kernel_bytes": 90 * MIB,
         "first_blas_bytes": (98 - 32) * MIB,
@@ -144,7 +146,7 @@ def test_what_cannot_be_derived_says_why(folder: Path) -> None:
     with pytest.raises(AllocmarkError, match="the chip of NVIDIA T4 is not known: add it"):
         derive(folder, "card")
     documents.write(path, replace(kept, figures=kept.figures[:1]))
-    with pytest.raises(AllocmarkError, match=r"has no total_bytes of the stage .*: measure it"):
+    with pytest.raises(AllocmarkError, match=r"has no stage_bytes of the stage .*: measure it"):
         derive(folder, "card")
     path.unlink()
     with pytest.raises(AllocmarkError, match="is missing, and the profile needs it"):

@@ -13,12 +13,13 @@ MIB, GIB = 1 << 20, 1 << 30
 _PROFILE = load("h200").numbers
 CONTEXT_BYTES = _PROFILE["context_bytes"]
 UNLISTED_BYTES = _PROFILE["context_unlisted_bytes"]
-USED_MIB = (CONTEXT_BYTES + UNLISTED_BYTES) // (1 << 20)
+INIT_BYTES = _PROFILE["driver_init_bytes"]
+INIT_MIB, USED_MIB = INIT_BYTES // MIB, (INIT_BYTES + CONTEXT_BYTES + UNLISTED_BYTES) // MIB
 
 
 def test_context_costs_what_the_profile_says(emulated: Callable[..., Any]) -> None:
     used = emulated("report(4 * GIB - free_bytes())")
-    assert used == CONTEXT_BYTES + UNLISTED_BYTES
+    assert used == INIT_BYTES + CONTEXT_BYTES + UNLISTED_BYTES
 
 
 def test_small_requests_share_a_page_and_large_ones_take_whole_pages(
@@ -69,7 +70,7 @@ for _ in range(2):
     seen.append([before, used()])
 report(seen)
 """
-    assert emulated(code) == [[USED_MIB + 2 + 2 + 100 + 32, 0]] * 2
+    assert emulated(code) == [[USED_MIB + 2 + 2 + 100 + 32, INIT_MIB]] * 2
 
 
 def test_the_driver_s_own_context_can_be_released(emulated: Callable[..., Any]) -> None:
@@ -91,7 +92,8 @@ seen += [driver.cuDevicePrimaryCtxRelease_v2(0), used()]
 seen += [driver.cuDevicePrimaryCtxRelease_v2(0), used()]
 report(seen)
 """
-    assert emulated(code) == [0, 201, 0, 0, USED_MIB + 10, 0, USED_MIB + 10, 0, 0]
+    used = USED_MIB + 10
+    assert emulated(code) == [0, 201, INIT_MIB, 0, used, 0, used, 0, INIT_MIB]
 
 
 def test_free_of_a_foreign_or_interior_pointer_is_refused(emulated: Callable[..., Any]) -> None:
@@ -110,7 +112,7 @@ exact = malloc(pages)[0]
 report([too_much, exact, free_bytes(), malloc(1)[0]])
 """
     # What is left is no page.
-    left = (4 * GIB - CONTEXT_BYTES - UNLISTED_BYTES) % (2 * MIB)
+    left = (4 * GIB - INIT_BYTES - CONTEXT_BYTES - UNLISTED_BYTES) % (2 * MIB)
     assert left > 0 and emulated(code) == [2, 0, left, 2]
 
 
@@ -241,9 +243,10 @@ report([own, processes[os.getpid()], processes[child.pid], len(processes), toget
         after, malloc(3 * GIB)[0]])
 """
     context = CONTEXT_BYTES + UNLISTED_BYTES
+    together = INIT_BYTES + 2 * context + 1024 * MIB
     assert emulated(code) == [
-        context, CONTEXT_BYTES, CONTEXT_BYTES + 1024 * MIB, 2, 2 * context + 1024 * MIB, 2,
-        context, 0,
+        INIT_BYTES + context, CONTEXT_BYTES, CONTEXT_BYTES + 1024 * MIB, 2, together, 2,
+        INIT_BYTES + context, 0,
     ]  # fmt: skip
 
 
@@ -261,7 +264,7 @@ used = [pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(i)).use
         for i in range(pynvml.nvmlDeviceGetCount())]
 report([count.value, bad, used])
 """
-    context = CONTEXT_BYTES + UNLISTED_BYTES
+    context = INIT_BYTES + CONTEXT_BYTES + UNLISTED_BYTES
     expected = [context + (card + 1) * 2 * MIB for card in range(8)]
     assert emulated(code, devices=8) == [8, 101, expected]
     chosen = emulated(code, devices=8, variables={"CUDA_VISIBLE_DEVICES": "5,2"})
@@ -295,3 +298,50 @@ for _ in range(20000):
 report(40000 / (time.process_time() - began))
 """
     assert emulated(code) > 100_000  # calls a second; ctypes takes most of the time
+
+
+def test_the_driver_is_initialised_once_a_card_and_given_back_by_the_last_process(
+    emulated: Callable[..., Any],
+) -> None:
+    inner = PRELUDE + 'ctypes.CDLL("libcuda.so.1").cuInit(0); print("up", flush=True); input()'
+    code = f"""
+import pynvml, subprocess
+pynvml.nvmlInit()
+card = pynvml.nvmlDeviceGetHandleByIndex(0)
+def used():
+    return pynvml.nvmlDeviceGetMemoryInfo(card).used
+def start():
+    process = subprocess.Popen([sys.executable, "-c", {inner!r}], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "up\\n"
+    return process
+seen, processes = [used()], []
+for _ in range(2):
+    processes.append(start())
+    seen.append(used())
+for process in processes:
+    process.kill()
+    process.wait()
+    seen.append(used())
+report(seen)
+"""
+    assert emulated(code) == [0, INIT_BYTES, INIT_BYTES, INIT_BYTES, 0]
+
+
+def test_a_child_that_forks_before_cuda_is_used_may_use_it(emulated: Callable[..., Any]) -> None:
+    code = """
+import pynvml
+pynvml.nvmlInit()  # NVML is no obstacle, CUDA is
+def child():
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.write(write, str(malloc(MIB)[0]).encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return int(os.read(read, 10))
+before = child()
+malloc(MIB)
+report([before, child()])
+"""
+    assert emulated(code) == [0, 3]

@@ -454,10 +454,10 @@ read = {f.axes["call"]: [f.value, list(f.flags)] for f in figures + more
     if f.metric == "context_created"}
 size = value(figures, "call_bytes", call="cuDevicePrimaryCtxRetain")
 print(json.dumps([read, size, value(figures, "call_bytes", call="cuInit"), failures + failed,
-    profile["context_bytes"] + profile["context_unlisted_bytes"]]))
+    profile["context_bytes"] + profile["context_unlisted_bytes"], profile["driver_init_bytes"]]))
 """,
     )
-    read, retained, initialised, failures, context = told
+    read, retained, initialised, failures, context, init = told
     assert failures == []
     assert set(read) == {*CALLS["driver"], *CALLS["runtime"]}
     for call in ("NVML processes", "cuInit", "cuDeviceGetCount", "cudaGetDeviceCount"):
@@ -465,7 +465,7 @@ print(json.dumps([read, size, value(figures, "call_bytes", call="cuInit"), failu
     for call in ("cuDevicePrimaryCtxRetain", "cudaMalloc", "cudaSetDevice"):
         assert read[call] == [1, []]
     assert read["cuMemAlloc"] == [0, ["call-failed"]]  # The driver API creates none by itself.
-    assert (retained, initialised) == (context, 0)
+    assert (retained, initialised) == (init + context, init)
 
 
 @needs_torch
@@ -525,13 +525,15 @@ print(json.dumps([read, failures, samples, profile]))
     )
     read, failures, samples, profile = told
     listed = profile["context_bytes"]
-    whole = listed + profile["context_unlisted_bytes"]
+    whole, init = listed + profile["context_unlisted_bytes"], profile["driver_init_bytes"]
     assert failures == []
     assert samples == [8, 8, 7]  # The first process sees the seven others.
     for count in (1, 2, 4, 8):
         assert read[f"processes_bytes {count} {NVML_PROCESS}"] == count * listed
-        assert read[f"processes_bytes {count} {NVML_DEVICE}"] == count * whole
-        assert read[f"process_bytes {count} {NVML_DEVICE}"] == whole
+        # The driver is initialised once a card: the first process pays, the others do not.
+        assert read[f"processes_bytes {count} {NVML_DEVICE}"] == init + count * whole
+    assert read[f"process_bytes 1 {NVML_DEVICE}"] == init + whole
+    assert read[f"process_bytes 8 {NVML_DEVICE}"] == whole
     assert read[f"process_bytes 2 {MEM_GET_INFO}"] == whole
     assert "no other" in read[f"process_bytes 1 {MEM_GET_INFO}"]
 
@@ -572,11 +574,11 @@ def test_a_driver_that_fails_leaves_reasons_and_what_was_read_before(
 figures, failures = measured("driver", "cold", cold=2)
 print(json.dumps([value(figures, "stage_bytes", stage="init", module_loading="LAZY",
     meter="nvml_device"), value(figures, "stage_bytes", stage="first tensor",
-    module_loading="LAZY", meter="nvml_device"), failures]))
+    module_loading="LAZY", meter="nvml_device"), failures, profile["driver_init_bytes"]]))
 """,
         ALLOCMARK_EMULATOR_FAULTS=rule,
     )
-    init, tensor, failures = told
-    assert init == 0
+    init, tensor, failures, expected = told
+    assert init == expected
     assert reason in tensor
     assert failures[0][0] == "context"

@@ -157,12 +157,15 @@ def _context(source: Source, chip: _Chip) -> dict[str, Any]:
 
     product, workspace = "first matrix product", chip.blas_workspace_bytes
     driver, torch = source.label("context.driver"), source.label("context.torch")
+    # Before there is a context the process is not listed: only the card's meter sees this.
+    init = source.bytes("context.driver", "stage_bytes", "init", "LAZY", "nvml_device")
     told = {
+        "driver_init": (init, driver, "nvml_device, init"),
         "context": (process("context", name="context.driver"), driver, "nvml_process, context"),
         "context_unlisted": (
-            total("nvml_device") - total("nvml_process"),
+            total("nvml_device") - total("nvml_process") - init,
             driver,
-            "nvml_device less nvml_process, total up to context",
+            "nvml_device less nvml_process, total up to context, less init",
         ),
         "context_eager": (
             process("context", "EAGER") - process("context"),

@@ -9,7 +9,7 @@ import platform
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from allocmark.emulator.build import AUDIT, build
@@ -110,14 +110,28 @@ def emulate(
     Raises `AllocmarkError` where that is not possible, a real driver being present without `gpu`
     among the reasons.
     """
+    with emulation(gpu, memory_bytes, devices, times) as variables:
+        return _run(command, {**os.environ, **variables})
+
+
+@contextlib.contextmanager
+def emulation(
+    gpu: str | None = None,
+    memory_bytes: int | None = None,
+    devices: int = 1,
+    times: bool = False,
+) -> Iterator[dict[str, str]]:
+    """Give the variables that put a process, and all it starts, on emulated GPUs of their own.
+
+    Raises `AllocmarkError` as `emulate` does.
+    """
     _check(gpu, memory_bytes, devices)
     _sweep()
     handle, name = tempfile.mkstemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_SHARED_MEMORY)
     os.close(handle)
     state = Path(name)
     try:
-        variables = emulated_environment(gpu, memory_bytes, devices, state, times)
-        return _run(command, {**os.environ, **variables})
+        yield emulated_environment(gpu, memory_bytes, devices, state, times)
     finally:
         state.unlink(missing_ok=True)
 

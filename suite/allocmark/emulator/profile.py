@@ -19,6 +19,7 @@ NUMBERS = (
     "compute_minor",
     "multiprocessors",
     "memory_bytes",
+    "driver_init_bytes",
     "context_bytes",
     "context_unlisted_bytes",
     "context_eager_bytes",

@@ -42,11 +42,26 @@ static int create(int dev) {
     return EMU_OK;
 }
 
+static int initialised;
+int emu_initialised(void) { return __atomic_load_n(&initialised, __ATOMIC_ACQUIRE); }
+
+/* Initialises the driver for every visible device, as the real one does. */
+int emu_initialise(void) {
+    int count = emu_device_count(), cards[EMU_MAX_DEVICES];
+    if (!count) return EMU_NO_DEVICE;
+    if (emu_initialised()) return EMU_OK;
+    for (int dev = 0; dev < count; dev++) cards[dev] = emu_card(dev);
+    int error = emu_charge_init(cards, count);
+    if (!error) __atomic_store_n(&initialised, 1, __ATOMIC_RELEASE);
+    return error;
+}
+
 int emu_context(int dev) {
     if (dev >= emu_device_count()) return emu_device_count() ? EMU_INVALID_DEVICE : EMU_NO_DEVICE;
     if (contexts[dev].active) return EMU_OK;
     pthread_mutex_lock(&creation);
-    int error = contexts[dev].active ? EMU_OK : create(dev);
+    int error = contexts[dev].active ? EMU_OK : emu_initialise();
+    if (!error && !contexts[dev].active) error = create(dev);
     pthread_mutex_unlock(&creation);
     return error;
 }

@@ -36,6 +36,7 @@ struct emu_config {
     char name[256], driver_version[64], state[256];
     int64_t cuda_version, compute_major, compute_minor, multiprocessors;
     int64_t devices, memory_bytes, lag_calls;
+    int64_t driver_init_bytes;      /* missing on a card while any process has initialised the driver */
     int64_t context_bytes;          /* listed for the process in NVML */
     int64_t context_unlisted_bytes; /* missing on the card, listed for nobody */
     int64_t context_eager_bytes;    /* more with CUDA_MODULE_LOADING=EAGER and modules */
@@ -72,6 +73,7 @@ struct emu_process_use {
 int emu_shared_open(const char *path);
 void emu_shared_after_fork(void);
 int emu_charge(int card, size_t bytes, int listed);
+int emu_charge_init(const int *cards, int count); /* this process has initialised the driver */
 void emu_uncharge(int card, size_t bytes, int listed);
 void emu_steal(int card, size_t bytes); /* a neighbour takes what it can get of `bytes` */
 API size_t emu_card_used(int card);
@@ -79,6 +81,8 @@ API int emu_card_processes(int card, struct emu_process_use *out, int room); /* 
 
 /* context.c */
 API int *emu_current_device(void); /* this thread's device */
+API int emu_initialise(void);      /* cuInit, or a call that implies it */
+int emu_initialised(void);
 API int emu_context(int dev);      /* make sure that the primary context exists */
 API int emu_runtime_context(int dev); /* the same, and current on this thread */
 API int emu_context_active(int dev);

@@ -57,7 +57,9 @@ static int parse_rule(char *text, struct rule *rule) {
 }
 
 static void in_child(void) {
-    forked = armed = 1; /* like CUDA, which cannot be used in a child of a process that used it */
+    /* As CUDA, which cannot be used in a child of a process that has initialised it. */
+    forked = emu_initialised();
+    armed = 1;
     emu_shared_after_fork();
 }
 

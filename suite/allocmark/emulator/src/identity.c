@@ -50,7 +50,7 @@ static const struct {
 };
 
 int emu_attribute(int *value, int attribute, int dev) {
-    if (dev < 0 || dev >= emu_device_count()) return EMU_INVALID_DEVICE;
+    if (emu_initialise() || dev < 0 || dev >= emu_device_count()) return EMU_INVALID_DEVICE;
     switch (attribute) {
     case 16: *value = (int)emu_config.multiprocessors; return EMU_OK;
     case 33: *value = emu_card(dev) + 1; return EMU_OK; /* PCI bus */

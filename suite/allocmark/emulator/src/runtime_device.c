@@ -21,7 +21,7 @@ API cudaError_t cudaGetLastError(void) {
 API cudaError_t cudaPeekAtLastError(void) { return last_error; }
 
 API cudaError_t cudaDriverGetVersion(int *version) {
-    emu_setup();
+    emu_initialise(); /* as the real one does; without a device it answers all the same */
     *version = (int)emu_config.cuda_version;
     return 0;
 }
@@ -29,18 +29,18 @@ API cudaError_t cudaRuntimeGetVersion(int *version) {
     *version = CUDART_MAJOR == 12 ? 12080 : 13000;
     return 0;
 }
-static int valid(int dev) { return dev >= 0 && dev < emu_device_count(); }
+/* The runtime initialises the driver before it answers anything about devices. */
+static int valid(int dev) { return !emu_initialise() && dev >= 0 && dev < emu_device_count(); }
 
 API cudaError_t cudaGetDeviceCount(int *count) {
     GATE;
     *count = emu_device_count();
-    return *count ? 0 : rt_fail(EMU_NO_DEVICE);
+    return rt_result(emu_initialise());
 }
 API cudaError_t cudaGetDevice(int *dev) {
     GATE;
-    if (!emu_device_count()) return rt_fail(EMU_NO_DEVICE);
     *dev = *emu_current_device();
-    return 0;
+    return rt_result(emu_initialise());
 }
 API cudaError_t cudaSetDevice(int dev) {
     GATE;

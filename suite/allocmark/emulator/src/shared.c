@@ -17,7 +17,8 @@
 #define MAX_PROCESSES 512
 
 struct slot {
-    uint32_t pid, unused;
+    uint32_t pid;
+    uint32_t initialised;                /* a bit for each card: its driver was initialised */
     uint64_t start_time;                 /* clock ticks since boot: pids are reused */
     uint64_t listed[EMU_MAX_DEVICES];    /* bytes NVML lists for the process */
     uint64_t unlisted[EMU_MAX_DEVICES];  /* bytes missing on the card, listed for nobody */
@@ -101,9 +102,13 @@ static struct slot *own_slot(void) {
 
 static size_t used(int card) {
     size_t sum = 0;
-    for (uint32_t i = 0; i < shared->slots_used; i++)
+    uint32_t initialised = 0;
+    for (uint32_t i = 0; i < shared->slots_used; i++) {
         sum += shared->slots[i].listed[card] + shared->slots[i].unlisted[card];
-    return sum;
+        initialised |= shared->slots[i].initialised;
+    }
+    /* Once a card, however many processes: the last one to end gives it back. */
+    return sum + (initialised >> card & 1 ? (size_t)emu_config.driver_init_bytes : 0);
 }
 static size_t available(int card) {
     size_t capacity = (size_t)emu_config.memory_bytes, taken = used(card);
@@ -118,6 +123,14 @@ int emu_charge(int card, size_t bytes, int listed) {
     if (ok) (listed ? slot->listed : slot->unlisted)[card] += bytes;
     unlock();
     return ok ? EMU_OK : EMU_OUT_OF_MEMORY;
+}
+
+int emu_charge_init(const int *cards, int count) {
+    lock();
+    struct slot *slot = own_slot();
+    for (int i = 0; slot && i < count; i++) slot->initialised |= 1u << cards[i];
+    unlock();
+    return slot ? EMU_OK : EMU_OUT_OF_MEMORY;
 }
 
 void emu_uncharge(int card, size_t bytes, int listed) {
