@@ -34,9 +34,11 @@ Further figures:
 | ``cross_check_ratio`` | ratio | bytes | program / loop of each turn; flag ``over-10-percent`` |
 
 Nothing is subtracted from anything. All but single cold calls are read on quiet cores
-(`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. Notes:
-``clock`` (the native clock), ``cpus`` (how many the measuring thread may run on), ``refused
-readings`` (the share that was not taken because the core was disturbed).
+(`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. The process
+runs without randomized addresses, where the system lets it. Notes: ``clock`` (the native clock),
+``cpus`` (how many the measuring thread may run on), ``refused readings`` (the share that was not
+taken because the core was disturbed), ``reference work ns`` (what the reference work takes on a
+quiet core: it tells two runs at different frequencies apart), ``address layout``.
 """  # noqa: E501 - a table's row is one line
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from typing import Any
 
 from allocmark.allocators.base import Allocator, Tier
 from allocmark.figures import Figure
+from allocmark.layout import address_layout
 from allocmark.meters.timing import library
 from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.probes.allocator_experiment import AllocatorExperiment
@@ -114,6 +117,8 @@ class Latency(AllocatorExperiment):
             with recorder.stage("cross check"):
                 measure_check(bench, parameters["hit_batches"], recorder)
         recorder.note("refused readings", round(bench.quiet.refused_share, 3))
+        recorder.note("reference work ns", bench.quiet.quiet_ns)
+        recorder.note("address layout", address_layout())
 
     def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
         """Return the figures, with a reason in every cell that was not reached."""

@@ -25,7 +25,7 @@ CROSS_TOLERANCE = 0.10
 FLAG_CROSS = "over-10-percent"
 
 _NATIVE_PAIRS, _PYTHON_PAIRS = 2000, 200
-_CROSS_PAIRS = 256
+_CROSS_PAIRS = 32
 _WARM_UP_S = 0.05
 _UNITS = {"cross_check_loop_ns": "ns", "cross_check_program_ns": "ns", "cross_check_ratio": "ratio"}
 

@@ -26,14 +26,14 @@ _CELLS = [call for path, call in CELLS if path == "hit"]
 _ROUNDS = 4
 _ONCE_FROM_BYTES = 4 * GIB
 """Larger sizes are visited once, with all their batches: to cache such a block takes too long."""
-_BATCH = {True: (32, 10), False: (64, 20)}
+_BATCH = {True: (16, 5), False: (32, 10)}
 """Calls in a native and in a Python batch, by whether memory is handed out in stream order (which
-takes longer): some 50 microseconds of cached hits."""
+takes longer): some 20 microseconds of cached hits, since a core seldom stays quiet for longer."""
 _LIVE_BYTES = 4 * GIB
 """The blocks of an alloc-only batch take no more than this, nor a quarter of what is free."""
 _SINGLES_AT_ONCE = 20
-_SINGLES_TRIES = 2
-"""Ten thousand single calls take longest of all: half of them may be refused, no more."""
+_SINGLES_TRIES = 4
+"""Ten thousand single calls take longest of all: three quarters of them may be refused."""
 _QUANTILE = 0.99
 FLAG_DRIVER_CALLS = "driver-calls"
 """The allocator asked the driver during these hits: not all of them were hits."""

@@ -27,6 +27,8 @@ class Request:
     framework: str = "cuda"
     device: int = 0
     allocator_file: Path | None = None
+    fixed_addresses: bool = False
+    """Whether it runs without randomized addresses, see `allocmark.layout`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the child's standard input."""

@@ -242,6 +242,7 @@ def _requests(session: Session, experiment: Experiment, subject: str) -> list[Re
             environment=dict(request.environment),  # Read-only mappings cannot be sent.
             device=session.device,
             allocator_file=session.allocator_file,
+            fixed_addresses=experiment.alone,
         )
         for request in experiment.requests(subject, session.profile)
     ]
