@@ -12,7 +12,16 @@ ROOT = Path(__file__).parents[1]
 SUITE = ROOT / "suite"
 
 FOUNDATION = {
-    *("__version__", "compile", "documents", "errors", "figures", "interpreters", "lifetime"),
+    *(
+        "__version__",
+        "compile",
+        "documents",
+        "errors",
+        "figures",
+        "interpreters",
+        "layout",
+        "lifetime",
+    ),
     *("progress", "sentences", "statistics", "units"),
 }
 """Modules that any room may use; they know no room."""
@@ -26,6 +35,8 @@ MAY_IMPORT = {
     "stack": {"conditions", "emulator", "meters"},
     "frameworks": {"stack"},
     "probes": {"allocators", "conditions", "cuda", "frameworks", "meters", "stack", "workloads"},
+    "importers": {"workloads"},
+    "replaying": {"allocators", "emulator", "importers", "interpreters", "probes", "stack"},
     "store": set(),
     "compare": set(),
     "report": {"allocators", "compare", "store"},  # the names of allocators, for the order of rows
@@ -34,6 +45,7 @@ MAY_IMPORT = {
 }
 """What each room may import besides itself and the foundation."""
 
+STARTS_THE_EMULATOR = ("emulator", "cli", "replaying")
 FRAMEWORKS = {"torch", "tensorflow", "cupy", "jax", "rmm"}
 NO_FRAMEWORK_AT_ALL = (
     *("benchmarks", "store", "compare", "report", "stack", "cells", "tracking", "cli", "run"),
@@ -102,10 +114,10 @@ def test_the_foundation_knows_no_room() -> None:
 
 
 def test_nothing_that_measures_imports_the_emulator() -> None:
-    """The command line starts it; the stack asks the driver, by `detect`, whether it is one."""
+    """The command line and the replays start it; the stack asks the driver whether it is one."""
     for where, path in _sources():
         for module, line in _modules(ast.parse(path.read_text())):
-            if module.startswith("allocmark.emulator") and where not in ("emulator", "cli"):
+            if module.startswith("allocmark.emulator") and where not in STARTS_THE_EMULATOR:
                 assert where == "stack" and module == "allocmark.emulator.detect", _place(
                     path, line
                 )

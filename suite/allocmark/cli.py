@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from allocmark import __version__
+from allocmark import __version__, cli_replay
 from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError
 from allocmark.sentences import sentence
 
@@ -176,3 +176,6 @@ def show_names() -> None:
     }
     for title, names in groups.items():
         typer.echo(f"{title}:\n  " + "\n  ".join(names))
+
+
+cli_replay.register(app)

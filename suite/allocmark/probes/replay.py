@@ -155,6 +155,32 @@ def replay(
     return result
 
 
+Look = Callable[[Sequence[int | None]], None]
+"""Called with the address of each block, None for those that are not alive."""
+
+
+def replay_until(
+    script: Script,
+    allocator: Allocator,
+    event: int,
+    look: Look | None = None,
+    on_failure: Look | None = None,
+) -> Replay:
+    """Run the events up to `event`, let somebody look at what is held, and free all of it.
+
+    `look` is called where they were served, `on_failure` where memory ran out before.
+    """
+    run = _Run(script, allocator)
+    try:
+        result = run.go_to(event)
+        called = look if result.completed else on_failure
+        if called is not None:
+            called(run.held)
+    finally:
+        run.free_all()
+    return result
+
+
 class _Run:
     """The blocks of one run."""
 
@@ -182,6 +208,22 @@ class _Run:
             if observe is not None and stop in looked_at:
                 observe(stop)
         return Replay(len(script), script.peak_requested_bytes, seconds)
+
+    @property
+    def held(self) -> Sequence[int | None]:
+        """The address of each block that is alive."""
+        return self._held
+
+    def go_to(self, last: int) -> Replay:
+        """Do the events up to the one numbered `last`."""
+        script = self._script
+        columns = zip(script.ops, script.blocks, script.sizes, script.streams, strict=True)
+        begin = time.perf_counter()
+        failure = self._serve(islice(enumerate(columns), last + 1))
+        seconds = time.perf_counter() - begin
+        if failure is not None:
+            return replace(failure, seconds=seconds)
+        return Replay(last + 1, max(script.live_bytes[: last + 1], default=0), seconds)
 
     def _serve(self, events: islice[tuple[int, tuple[int, int, int, int]]]) -> Replay | None:
         """Do some events; returns the failure if memory ran out."""

@@ -1,0 +1,44 @@
+"""The commands about recordings: words into calls, as in `allocmark.cli`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_FORMATS = ("table", "json")
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="A torch snapshot, an RMM log or a trace.")],
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(help="An allocator, or a text as max_split_size_mb:128 (repeatable)."),
+    ] = None,
+    capacity: Annotated[
+        str | None, typer.Option(help="Answer for one card: its usable bytes, as in 24GiB.")
+    ] = None,
+    outside: Annotated[
+        str | None, typer.Option(help="What the process takes outside its allocator, as in 700MiB.")
+    ] = None,
+    device: Annotated[int | None, typer.Option(help="Device of a recording of several.")] = None,
+    format: Annotated[str, typer.Option(help="table or json.")] = "table",
+    page: Annotated[Path | None, typer.Option(help="Write a page with pictures here.")] = None,
+    emulated: Annotated[
+        bool, typer.Option("--emulated", help="On the emulated driver even where a GPU is.")
+    ] = False,
+) -> None:
+    """Say which allocator setting a recorded run would have fitted under, and why."""
+    from allocmark.errors import UnknownNameError
+    from allocmark.replaying.command import Asked, answer
+
+    if format not in _FORMATS:
+        raise UnknownNameError("format", format, list(_FORMATS))
+    asked = Asked(file, setting or (), capacity, outside, device, emulated, page)
+    typer.echo(answer(asked, format), nl=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(replay)

@@ -1,0 +1,35 @@
+"""A pickle reader that builds plain data only: numbers, texts, lists, tuples, sets, dictionaries.
+
+A pickle is a program: it can name any function and have it called. Here every name is refused
+before anything is imported, so nothing but the containers that the format builds by itself can
+come out. What a hostile file can still do, ask for memory and time without end, is bounded by the
+limits of the process that reads it (`allocmark.importers.reading_process`).
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import IO, Any, NoReturn
+
+
+class RefusedNameError(Exception):
+    """The file asks for something that is no plain data; the message is its name."""
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Refuses every name. Without one there is nothing that REDUCE or BUILD could call."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise RefusedNameError(f"{module}.{name}")
+
+    def persistent_load(self, pid: Any) -> NoReturn:
+        raise RefusedNameError(f"the persistent object {str(pid)[:80]!r}")
+
+
+def load(stream: IO[bytes]) -> Any:
+    """Return the plain data of a pickle.
+
+    Raises `RefusedNameError` with the name that was asked for, and what `pickle` raises for a
+    file that is damaged.
+    """
+    return _PlainUnpickler(stream).load()

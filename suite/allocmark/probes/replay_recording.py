@@ -1,0 +1,213 @@
+"""A recording over one allocator setting: what it needs, what it costs, where it fails.
+
+Not one of the suite's questions but one of a user's: it is started by `allocmark.replaying` with a
+trace of theirs, in the same fresh processes as every experiment. Figures: those of
+`fragmentation_vector`, and
+
+| metric | unit | meaning |
+| --- | --- | --- |
+| ``smallest_capacity_bytes``, ``resolution_bytes`` | bytes | the least memory, context apart, in which it completes, giving its cache back where it must; step of that search |
+| ``completes`` | 0 or 1 | whether it completes in ``capacity_bytes`` |
+| ``capacity_retries``, ``capacity_driver_allocs``, ``capacity_driver_frees``, ``failed_event`` | | of that run |
+
+Series ``driver_calls`` (kind, size, calls), ``memory`` (the curve), ``segments`` and ``blocks``
+with ``{at: peak}`` where reserved memory is first at its peak and ``{at: failure}`` where the run
+in ``capacity_bytes`` ended. Notes ``setting``, ``peak_event``, ``error``.
+"""  # noqa: E501 - a table's row is one line
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from allocmark.allocators import registry
+from allocmark.allocators.base import Allocator, Capability
+from allocmark.allocators.torch_caching import TorchSetting
+from allocmark.errors import NotMeasurableError
+from allocmark.figures import Figure
+from allocmark.probes import block_map, driver_history
+from allocmark.probes.ballast import Ballast
+from allocmark.probes.capacity import steps_within
+from allocmark.probes.capacity_search import smallest_capacity
+from allocmark.probes.experiment import Experiment, Profile
+from allocmark.probes.fragmentation_setting import setting_in_force
+from allocmark.probes.fragmentation_vector import figures, run_once
+from allocmark.probes.recorder import Recorder
+from allocmark.probes.replay import Script, replay, replay_until
+from allocmark.probes.replaying import open_streams, restart
+from allocmark.probes.request import Request
+from allocmark.workloads.trace import Op, Trace
+
+METER = "ballast, cudaMemGetInfo"
+_COLUMNS = ("op", "block", "size", "stream")
+
+
+def save_events(path: Path, trace: Trace) -> None:
+    """Write a trace's events for the children, uncompressed: a million must cost no seconds."""
+    np.savez(path, **{name: getattr(trace, name) for name in _COLUMNS})
+
+
+def load_events(path: Path) -> Trace:
+    """Return what `save_events` wrote."""
+    with np.load(path, allow_pickle=False) as stored:
+        return Trace(path.stem, *(stored[name] for name in _COLUMNS))
+
+
+class ReplayRecording(Experiment):
+    """One recording over one setting in one process."""
+
+    name = "replay_recording"
+
+    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
+        return []  # A run of the suite does not measure a user's recordings.
+
+    def requests(self, subject: str, profile: Profile) -> list[Request]:
+        return []
+
+    def prepare(self, request: Request) -> None:
+        allocator_for(request).prepare()
+
+    def measure(self, request: Request, recorder: Recorder) -> None:
+        asked = request.parameters
+        begin = time.monotonic()
+        allocator = allocator_for(request)
+        allocator.open(request.device)
+        recorder.note("setting", setting_in_force(allocator))
+        script = Script.of(load_events(Path(asked["events"])))
+        reason = script.cannot_run(allocator)
+        if reason is not None:
+            raise NotMeasurableError(reason)
+        open_streams(script, allocator)
+        run = _Run(script, allocator, request.device, recorder)
+        with recorder.stage("without a limit"):
+            run.without_limit()
+        if Capability.RESTART not in allocator.capabilities:
+            return
+        with Ballast(request.device) as ballast:
+            if asked["capacity_bytes"] is not None:
+                with recorder.stage("the capacity asked for"):
+                    run.within(asked["capacity_bytes"], ballast)
+            with recorder.stage("the smallest capacity"):
+                run.search(asked["seconds"] - (time.monotonic() - begin), ballast)
+
+
+def allocator_for(request: Request) -> Allocator:
+    """Return the allocator asked for: one of the registry, or torch under a setting of its own."""
+    conf = request.parameters["conf"]
+    if conf is not None:
+        return TorchSetting(request.subject, conf)
+    return registry(request.allocator_file)[request.subject]
+
+
+class _Run:
+    def __init__(
+        self, script: Script, allocator: Allocator, device: int, recorder: Recorder
+    ) -> None:
+        self._script, self._allocator = script, allocator
+        self._device, self._recorder = device, recorder
+        self._unlimited_bytes = 0
+        self._run_seconds = 0.0
+
+    def without_limit(self) -> None:
+        """Run with all the memory there is: the vector, the driver's calls, the map at the peak."""
+        script, allocator = self._script, self._allocator
+        restart(allocator)
+        with_history = driver_history.keeps(allocator)
+        if with_history:
+            driver_history.begin()
+        vector = run_once(script, allocator)
+        history = driver_history.end(script, self._device) if with_history else None
+        for figure in figures([vector], script, allocator, script.trace.name):
+            self._recorder.figure(figure)
+        self._recorder.series("memory", {}, **vector.curve)
+        seen = vector.values
+        self._unlimited_bytes = int(max(seen["device_bytes"], seen.get("peak_reserved_bytes", 0)))
+        self._run_seconds = seen["replay_seconds"]
+        if history is not None:
+            self._send_calls(history.counts)
+            self._map(history.peak_event)
+        elif Capability.CACHE not in allocator.capabilities:
+            self._send_calls(_uncached(script.trace))
+
+    def _send_calls(self, counts: Mapping[tuple[int, int], int]) -> None:
+        kinds, sizes = zip(*sorted(counts), strict=True) if counts else ((), ())
+        calls = [counts[key] for key in sorted(counts)]
+        self._recorder.series("driver_calls", {}, kind=kinds, size=sizes, calls=calls)
+
+    def _map(self, event: int) -> None:
+        self._recorder.note("peak_event", event)
+        restart(self._allocator)
+        replay_until(
+            self._script, self._allocator, event, lambda held: self._send_map(held, "peak")
+        )
+
+    def _send_map(self, held: Sequence[int | None], at: str) -> None:
+        if driver_history.keeps(self._allocator):
+            block_map.send(self._recorder, held, self._device, {"at": at})
+
+    def within(self, capacity_bytes: int, ballast: Ballast) -> None:
+        """Run with that much left to it, and say where it fails if it does."""
+        allocator = self._leave(capacity_bytes, ballast)
+        first = allocator.stats()
+        done = replay_until(
+            *(self._script, allocator, len(self._script) - 1),
+            on_failure=lambda held: self._send_map(held, "failure"),
+        )
+        last = allocator.stats()
+        self._figure("completes", "bool", int(done.completed))
+        self._figure("capacity_bytes", "bytes", capacity_bytes)
+        for metric, unit, name in (
+            ("capacity_retries", "retries", "retries"),
+            ("capacity_driver_allocs", "calls", "driver_allocs"),
+            ("capacity_driver_frees", "calls", "driver_frees"),
+        ):
+            before, after = getattr(first, name), getattr(last, name)
+            if before is not None and after is not None:
+                self._figure(metric, unit, after - before)
+        if done.failed_event is not None:
+            self._figure("failed_event", "event", done.failed_event)
+            self._recorder.note("error", done.error)
+
+    def search(self, seconds: float, ballast: Ballast) -> None:
+        """Look for the smallest capacity in about that time."""
+        steps = steps_within(seconds, self._run_seconds)
+
+        def completes(capacity_bytes: int) -> bool:
+            return replay(self._script, self._leave(capacity_bytes, ballast)).completed
+
+        live = self._script.peak_requested_bytes
+        found = smallest_capacity(completes, live, self._unlimited_bytes, steps)
+        self._figure("resolution_bytes", "bytes", found.resolution_bytes)
+        if found.capacity_bytes is not None:
+            self._figure("smallest_capacity_bytes", "bytes", found.capacity_bytes, found.flags)
+
+    def _leave(self, capacity_bytes: int, ballast: Ballast) -> Allocator:
+        self._allocator.restart()
+        # A pool that does not let go of its last bytes has them at its disposal.
+        kept = self._allocator.stats().reserved_bytes or 0
+        ballast.leave(capacity_bytes - kept)
+        return self._allocator
+
+    def _figure(self, metric: str, unit: str, value: float, flags: Sequence[str] = ()) -> None:
+        self._recorder.figure(
+            Figure(metric, unit, "sampled", METER, {}, value, [value], flags=flags)
+        )
+
+
+def _uncached(trace: Trace) -> Counter[tuple[int, int]]:
+    """Return the driver calls of an allocator without a cache: each event is one."""
+    sizes = np.zeros(int(trace.block.max(initial=-1)) + 1, dtype=np.int64)
+    allocs, frees = trace.op == Op.ALLOC, trace.op == Op.FREE
+    sizes[trace.block[allocs]] = trace.size[allocs]
+    counts: Counter[tuple[int, int]] = Counter()
+    for kind, asked in ((0, trace.size[allocs]), (1, sizes[trace.block[frees]])):
+        for size, calls in zip(*np.unique(asked, return_counts=True), strict=True):
+            counts[kind, int(size)] = int(calls)
+    return counts
+
+
+EXPERIMENT = ReplayRecording()

@@ -1,0 +1,1 @@
+"""A recorded run under every allocator setting: what fits, what it costs, what to change."""

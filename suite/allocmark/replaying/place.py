@@ -1,0 +1,32 @@
+"""Where the replays run: on this machine's GPU, or on the emulated driver where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+from allocmark.emulator.launcher import emulation, real_driver
+from allocmark.units import GIB
+
+_EMULATED_BYTES = 1024 * GIB
+"""As much as can be emulated: what fits is asked by a ballast."""
+_BFC_LEAST_BYTES = 4 * GIB
+_ROOM = 2
+
+
+def is_emulated(asked: bool) -> bool:
+    """Whether the replays run on the emulated driver: where it was asked for, or no GPU is here."""
+    return asked or real_driver() is None
+
+
+@contextlib.contextmanager
+def variables(emulated: bool, framework: str, live_bytes: int) -> Iterator[Mapping[str, str]]:
+    """Give the variables of one child's environment, and with them a device of its own."""
+    if not emulated:
+        yield {}
+        return
+    # TensorFlow keeps eight bytes on the host for each 256 of the device, used or not.
+    room = max(_BFC_LEAST_BYTES, _ROOM * live_bytes)
+    memory = min(_EMULATED_BYTES, room) if framework == "tensorflow" else _EMULATED_BYTES
+    with emulation("h200", memory) as found:
+        yield found

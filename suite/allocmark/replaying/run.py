@@ -1,0 +1,214 @@
+"""Plans the replays, runs each in a process of its own, and ranks what they found."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocmark.errors import AllocmarkError
+from allocmark.figures import Series
+from allocmark.importers.recording import BlockMap, Recording
+from allocmark.probes.launcher import launch
+from allocmark.probes.replay_recording import save_events
+from allocmark.probes.request import Outcome, Request
+from allocmark.replaying import driver_time, outside, place, settings
+from allocmark.replaying.answer import FIGURES, Answer, SettingAnswer
+from allocmark.replaying.outside import Term
+from allocmark.replaying.settings import Setting
+from allocmark.stack import installed
+from allocmark.units import format_bytes
+
+_SEARCH_S = 8.0
+"""What one setting may take before the search for its smallest capacity ends."""
+_LIMIT_S = 60.0
+_SENTENCES = 2
+_LIMIT_FOR_EACH_EVENT_S = 60e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for; None for what was not."""
+
+    settings: Sequence[str] = ()
+    capacity_bytes: int | None = None
+    outside_bytes: int | None = None
+    emulated: bool = False
+    jobs: int | None = None
+    """Processes at a time, on the emulated driver: by default one for each core."""
+
+
+def replay(
+    recording: Recording, options: Options, done: Callable[[str], None] = lambda name: None
+) -> Answer:
+    """Run a recording under all settings asked for; `done` hears the name of each that has ended.
+
+    Raises `AllocmarkError` for a setting that is not known, or a card that has no room at all.
+    """
+    begin = time.monotonic()
+    chosen = settings.choose(options.settings, recording.setting)
+    around = outside.outside_bytes(options.outside_bytes, recording.environment)
+    card = outside.card_bytes(options.capacity_bytes, recording.environment)
+    capacity = None if card is None else card.value_bytes - around.value_bytes
+    if capacity is not None and capacity <= 0:
+        raise AllocmarkError(
+            f"a card of {outside.in_words(card or around)} has no room for the "
+            f"{outside.in_words(around)} outside the allocator: give --outside or a larger card"
+        )
+    emulated = place.is_emulated(options.emulated)
+    live_bytes = recording.trace.peak_requested_bytes
+    jobs = (options.jobs or os.cpu_count() or 1) if emulated else 1
+    gpu = str(recording.environment.get("gpu", ""))
+
+    with tempfile.TemporaryDirectory(prefix="allocmark-") as folder:
+        events = Path(folder, "events.npz")
+        save_events(events, recording.trace)
+
+        def one(setting: Setting) -> SettingAnswer:
+            with place.variables(emulated, setting.allocator.framework, live_bytes) as variables:
+                request = _request(setting, events, capacity, len(recording.trace), variables)
+                outcome = launch(request)
+            done(setting.name)
+            return _answer(setting, outcome, around, gpu)
+
+        with ThreadPoolExecutor(max(1, jobs)) as pool:
+            answers = list(pool.map(one, chosen))
+    where = (
+        "the emulated driver (bytes and decisions are real, times are not)"
+        if emulated
+        else ("this machine's GPU")
+    )
+    return Answer(
+        recording,
+        _ranked(answers),
+        around,
+        card,
+        where,
+        emulated,
+        [*recording.doubts, *_doubts(recording)],
+        time.monotonic() - begin,
+    )
+
+
+def _request(
+    setting: Setting,
+    events: Path,
+    capacity_bytes: int | None,
+    count: int,
+    variables: Mapping[str, str],
+) -> Request:
+    environment = {**setting.allocator.environment, **variables}
+    parameters = {
+        "events": str(events),
+        "conf": setting.conf,
+        "capacity_bytes": capacity_bytes,
+        "seconds": _SEARCH_S,
+    }
+    return Request(
+        "replay_recording",
+        setting.name,
+        _LIMIT_S + _LIMIT_FOR_EACH_EVENT_S * count,
+        parameters,
+        environment,
+        setting.allocator.framework,
+    )
+
+
+def _answer(setting: Setting, outcome: Outcome, around: Term, gpu: str) -> SettingAnswer:
+    found = {figure.metric: figure for figure in outcome.figures}
+    values = {n: f.value for n, f in found.items() if n in FIGURES and f.value is not None}
+    reasons = {n: f.reason for n, f in found.items() if n in FIGURES and f.reason is not None}
+    for failure in outcome.failures:
+        if failure.stage == "the smallest capacity":
+            reasons["smallest_capacity_bytes"] = failure.reason
+        elif failure.stage == "the capacity asked for":
+            reasons["completes"] = failure.reason
+    peak = values.get("peak_reserved_bytes")
+    least = values.get("smallest_capacity_bytes")
+    reason = ""
+    if peak is None:
+        failures = [failure.reason for failure in outcome.failures]
+        reason = failures[0] if failures else reasons.get("peak_reserved_bytes", "nothing was told")
+        # torch's own words go on with what its user should do.
+        reason = ". ".join(reason.split(". ")[:_SENTENCES])
+    calls = next((s for s in outcome.series if s.name == "driver_calls"), None)
+    curve = next((s.columns for s in outcome.series if s.name == "memory"), {})
+    return SettingAnswer(
+        setting,
+        values,
+        reasons,
+        driver_time.estimate(calls.columns, gpu) if calls else None,
+        None if peak is None else int(peak) + around.value_bytes,
+        None if least is None else int(least) + around.value_bytes,
+        reason,
+        str(outcome.notes.get("error", "")),
+        str(outcome.notes.get("setting", "")),
+        round(outcome.seconds, 3),
+        curve,
+        _maps(outcome),
+    )
+
+
+def _maps(outcome: Outcome) -> dict[str, BlockMap]:
+    """Return the maps of blocks that a child sent, by their moment."""
+    found: dict[str, dict[str, Series]] = {}
+    for series in outcome.series:
+        if series.name in ("segments", "blocks"):
+            found.setdefault(str(series.axes["at"]), {})[series.name] = series
+    failed = next((f.value for f in outcome.figures if f.metric == "failed_event"), None)
+    events = {"peak": outcome.notes.get("peak_event", -1), "failure": failed}
+    return {
+        at: BlockMap(int(events.get(at) or -1), _rows(pair["segments"]), _rows(pair["blocks"]))
+        for at, pair in found.items()
+        if len(pair) == len(("segments", "blocks"))
+    }
+
+
+def _rows(series: Series) -> NDArray[np.int64]:
+    columns = [np.array(column, np.int64) for column in series.columns.values()]
+    return np.stack(columns, 1)
+
+
+def _ranked(answers: Sequence[SettingAnswer]) -> list[SettingAnswer]:
+    """Return the settings, best first.
+
+    What completes on the card comes before what does not; then the smallest card, then the least
+    time in the driver. Those without figures are last.
+    """
+
+    def key(answer: SettingAnswer) -> tuple[bool, bool, int, float, str]:
+        card = answer.smallest_card_bytes
+        time_s = answer.driver_time.seconds if answer.driver_time else float("inf")
+        return (card is None, answer.completes is False, card or 0, time_s, answer.name)
+
+    return sorted(answers, key=key)
+
+
+def _doubts(recording: Recording) -> list[str]:
+    """Say what differs between the recorded program and what replays it."""
+    told = []
+    was = str(recording.environment.get("torch", ""))
+    now = str(installed("torch").get("torch") or "")
+    if was and now and was != now:
+        told.append(f"recorded with torch {was}, replayed with torch {now}: their rules may differ")
+    return told
+
+
+def summary(answer: Answer) -> str:
+    """Say in a sentence or two what to do."""
+    best = answer.settings[0] if answer.settings else None
+    if best is None or best.smallest_card_bytes is None:
+        return "no setting could be replayed: see the reasons"
+    own = answer.recorded
+    text = f"{best.setting.line}: needs a card with {format_bytes(best.smallest_card_bytes)} usable"
+    if own is not None and own.smallest_card_bytes is not None and own is not best:
+        saved = own.smallest_card_bytes - best.smallest_card_bytes
+        text += f", {format_bytes(saved)} less than under the recorded {own.name}"
+    return text
