@@ -20,8 +20,13 @@ BASE = (
     "torch-nocache",
     "torch-expandable",
     "torch-async",
+    "tf-greedy",
+    "tf-growth",
+    "tf-limit",
+    "tf-async",
 )
-"""The base allocators: six ways to get memory, the driver's pool at both of its thresholds."""
+"""The base allocators: the driver's ways to get memory, its pool at both of its thresholds, and
+each framework's."""
 
 
 def registry(extra_file: Path | None = None) -> dict[str, Allocator]:

@@ -64,12 +64,14 @@ class NativeCalls:
 
     `shape` names their signatures: ``runtime`` is ``int alloc(void **out, size_t n)`` and
     ``int free(void *p)``; ``runtime-async`` the same with a stream behind; ``aoti`` is
-    ``int alloc(uint64_t n, void **out)`` and ``int free(void *p)``.
+    ``int alloc(uint64_t n, void **out)`` and ``int free(void *p)``. `synchronize` is
+    ``int (void *stream)``; 0 stands for cudaStreamSynchronize.
     """
 
     shape: str
     alloc: int
     free: int
+    synchronize: int = 0
 
 
 class Allocator(ABC):
@@ -85,6 +87,8 @@ class Allocator(ABC):
     capabilities: frozenset[Capability] = frozenset()
     tier: Tier = Tier.BASE
     """An allocator of a user's own is measured in every run, unless it says otherwise."""
+    meter: str = "allocator counters"
+    """The meter of the figures that come from `stats`."""
 
     def __init__(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         self.name = name
@@ -99,6 +103,10 @@ class Allocator(ABC):
 
         Raises `NotMeasurableError` with the reason where it is missing or cannot use the GPU.
         """
+
+    def setting(self) -> str | None:
+        """Return the setting in force, None where its environment says it all; after `open`."""
+        return None
 
     @abstractmethod
     def alloc(self, size_bytes: int, stream: int = 0) -> int:
@@ -129,6 +137,10 @@ class Allocator(ABC):
 
     def largest_free_bytes(self) -> int | None:
         """Return the largest cached block that could be handed out now, if the allocator tells."""
+        return None
+
+    def segment_map(self) -> list[tuple[int, int]] | None:
+        """Return bytes and live bytes of each segment held now, None where it tells no map."""
         return None
 
     def alloc_shared(self, size_bytes: int, stream: int = 0) -> int:

@@ -26,7 +26,7 @@ def setting_in_force(allocator: Allocator) -> str:
     """
     asked = ",".join(f"{name}={value}" for name, value in allocator.environment.items())
     if allocator.framework != "torch":
-        return asked or "as it comes"
+        return allocator.setting() or asked or "as it comes"
     torch = import_torch()
     if _NO_CACHE in allocator.environment:
         _check_uncached(allocator, torch)

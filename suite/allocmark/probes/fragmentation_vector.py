@@ -41,7 +41,6 @@ _FULLEST = 300
 """Where only the driver can tell what is held, it is asked after so many events at the top."""
 
 DEVICE_METER = "cudaMemGetInfo, sampled"
-COUNTERS_METER = "allocator counters"
 Curve = Mapping[str, Sequence[float]]
 
 
@@ -199,4 +198,4 @@ def _kind_and_meter(
     )
     # Other processes can disturb what the driver says is free.
     exact = repeats_exactly(script, allocator) and not from_device
-    return "exact" if exact else "sampled", DEVICE_METER if from_device else COUNTERS_METER
+    return "exact" if exact else "sampled", DEVICE_METER if from_device else allocator.meter

@@ -101,7 +101,8 @@ class Bench:
         calls = allocator.native()
         if calls is not None:
             self.shape = calls.shape
-            return NativeLoop(calls, synchronize=runtime.address("cudaStreamSynchronize"))
+            waits = calls.synchronize or runtime.address("cudaStreamSynchronize")
+            return NativeLoop(calls, synchronize=waits)
         if Capability.OP in allocator.capabilities and not self.caches:
             return operation
         return PythonLoop(

@@ -1,0 +1,23 @@
+"""TensorFlow's GPU allocators; `ALLOCATORS` are its modes as the suite measures them."""
+
+from __future__ import annotations
+
+from allocmark.allocators.tensorflow_gpu.allocators import (
+    Bfc,
+    TensorFlowAllocator,
+    TensorFlowDriverPool,
+)
+from allocmark.allocators.tensorflow_gpu.framework import Mode
+from allocmark.units import GIB
+
+__all__ = ["ALLOCATORS", "LIMIT_BYTES", "Bfc", "Mode", "TensorFlowAllocator"]
+
+LIMIT_BYTES = 8 * GIB
+"""The memory_limit of ``tf-limit``: one region in which every workload of the suite fits."""
+
+ALLOCATORS = (
+    Bfc("tf-greedy", Mode.GREEDY),
+    Bfc("tf-growth", Mode.GROWTH),
+    Bfc("tf-limit", Mode.LIMIT, LIMIT_BYTES),
+    TensorFlowDriverPool("tf-async", Mode.ASYNC),
+)
