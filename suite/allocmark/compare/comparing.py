@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean, median, variance
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,8 @@ _NORMAL = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
-    """What is said of one couple."""
+class Judged:
+    """What is said of one couple; the fields are those of `model.Row`."""
 
     verdict: Verdict
     note: str
@@ -71,7 +71,7 @@ def compare_pair(pair: Pair, thresholds: Thresholds) -> Comparison:
         raise AllocmarkError(f"the two share no figure: {_why(pair)}")
     rules = [thresholds.of(couple.place) for couple in both]
     kept = [(c, r) for c, r in zip(both, rules, strict=True) if not r.ignore]
-    judged = _judge([c for c, _ in kept], [r for _, r in kept])
+    judged = judge([c for c, _ in kept], [r for _, r in kept])
     rows = tuple(_row(c, r, j) for (c, r), j in zip(kept, judged, strict=True))
     return Comparison(
         _facts(pair.a),
@@ -85,8 +85,9 @@ def compare_pair(pair: Pair, thresholds: Thresholds) -> Comparison:
     )
 
 
-def _judge(both: Sequence[Couple], rules: Sequence[Rule]) -> list[_Judged]:
-    judged: dict[int, _Judged] = {}
+def judge(both: Sequence[Couple], rules: Sequence[Rule]) -> list[Judged]:
+    """Return what is said of each couple: the correction is for all of these figures."""
+    judged: dict[int, Judged] = {}
     sampled: list[int] = []
     for index, (couple, rule) in enumerate(zip(both, rules, strict=True)):
         if is_exact(couple):
@@ -107,27 +108,27 @@ def is_exact(couple: Couple) -> bool:
     return all(figure.kind == "exact" and _UNSTEADY not in figure.flags for figure in every)
 
 
-def _exact(couple: Couple, rule: Rule) -> _Judged:
+def _exact(couple: Couple, rule: Rule) -> Judged:
     a, b = set(_values(couple.a)), set(_values(couple.b))
     if a == b and len(a) == 1:
-        return _Judged("same", "equal")
+        return Judged("same", "equal")
     if len(a) > 1 or len(b) > 1:
-        return _Judged("unclear", "exact, yet it differs between runs of one side")
-    return _Judged(_direction(b.pop() - a.pop(), rule), "not equal")
+        return Judged("unclear", "exact, yet it differs between runs of one side")
+    return Judged(_direction(b.pop() - a.pop(), rule), "not equal")
 
 
-def _with_zero(couple: Couple, rule: Rule) -> _Judged:
+def _with_zero(couple: Couple, rule: Rule) -> Judged:
     a, b = _values(couple.a), _values(couple.b)
     difference = median(b) - median(a)
     if difference == 0 or (_is_bytes(couple) and abs(difference) <= GRAIN_BYTES):
-        return _Judged("same", "equal" if difference == 0 else "within a page of the GPU")
+        return Judged("same", "equal" if difference == 0 else "within a page of the GPU")
     steady = len(set(a)) == len(set(b)) == 1
     if steady and min(len(a), len(b)) >= FEWEST_RUNS:
-        return _Judged(_direction(difference, rule), "the same in every run of a side")
-    return _Judged("unclear", "one side read 0: no ratio, and too few runs that agree", open=True)
+        return Judged(_direction(difference, rule), "the same in every run of a side")
+    return Judged("unclear", "one side read 0: no ratio, and too few runs that agree", open=True)
 
 
-def _sampled(both: Sequence[Couple], rules: Sequence[Rule]) -> list[_Judged]:
+def _sampled(both: Sequence[Couple], rules: Sequence[Rule]) -> list[Judged]:
     read = _readings(both, rules)
     found = noise.moves(read)
     q = stats.false_discovery_control(found.p)
@@ -137,32 +138,32 @@ def _sampled(both: Sequence[Couple], rules: Sequence[Rule]) -> list[_Judged]:
     ]
 
 
-def _decide(couple: Couple, rule: Rule, found: noise.Moves, i: int, q: float) -> _Judged:
+def _decide(couple: Couple, rule: Rule, found: noise.Moves, i: int, q: float) -> Judged:
     difference = float(found.difference[i])
     low, high = (math.exp(min(float(x[i]), 50.0)) for x in (found.low, found.high))
     told = (low, high, q)
     ratio = math.exp(difference)
     size = abs(ratio - 1)
     if set(_values(couple.a)) == set(_values(couple.b)):
-        return _Judged("same", "equal", *told)
+        return Judged("same", "equal", *told)
     if _is_bytes(couple) and abs(_middle(couple.b) - _middle(couple.a)) <= GRAIN_BYTES:
-        return _Judged("same", "within a page of the GPU", *told)
+        return Judged("same", "within a page of the GPU", *told)
     if size < rule.least:
         if (high - low) / 2 > TOO_WIDE * rule.least:
-            return _Judged("unclear", "runs of such a figure differ too much to tell", *told)
-        return _Judged("same", f"less than the {rule.least:.0%} that matter", *told)
+            return Judged("unclear", "runs of such a figure differ too much to tell", *told)
+        return Judged("same", f"less than the {rule.least:.0%} that matter", *told)
     if q > LEVEL:
-        return _Judged("unclear", "within what runs of such figures differ by", *told, True)
+        return Judged("unclear", "within what runs of such figures differ by", *told, True)
     moved = 0.0 if found.by_process[i] else float(found.together[i])
     if _ranks(couple, moved) is False:
-        return _Judged("unclear", "the readings overlap too much", *told, True)
+        return Judged("unclear", "the readings overlap too much", *told, True)
     if found.by_process[i]:
         note = f"all of its group moved in its process, by {math.expm1(found.together[i]):+.1%}"
     elif found.together[i]:
         note = f"beside the others of its process, which moved by {math.expm1(moved):+.1%}"
     else:
         note = "beyond what runs of such figures differ by"
-    return _Judged(_direction(difference, rule), note, *told)
+    return Judged(_direction(difference, rule), note, *told)
 
 
 def _ranks(couple: Couple, moved: float) -> bool | None:
@@ -208,11 +209,13 @@ def _within(couple: Couple) -> float:
 
 
 def _variance(figure: Figure) -> float:
-    if figure.interval is None or figure.interval[0] <= 0:
-        return 0.0
-    low, high = figure.interval
-    width = math.log(high / low)
-    return (width / (2 * _NORMAL)) ** 2
+    if figure.interval is not None and figure.interval[0] > 0:
+        low, high = figure.interval
+        return (math.log(high / low) / (2 * _NORMAL)) ** 2
+    if len(figure.samples) > 1 and min(figure.samples) > 0 and not figure.counts:
+        # Too few for an interval: the variance of a median of normal readings.
+        return math.pi / 2 * variance(map(math.log, figure.samples)) / len(figure.samples)
+    return 0.0
 
 
 def _direction(difference: float, rule: Rule) -> Verdict:
@@ -221,7 +224,7 @@ def _direction(difference: float, rule: Rule) -> Verdict:
     return "worse" if (difference > 0) == (rule.better == "less") else "better"
 
 
-def _row(couple: Couple, rule: Rule, judged: _Judged) -> Row:
+def _row(couple: Couple, rule: Rule, judged: Judged) -> Row:
     key, document = couple.key, couple.source.document
     a, b = _middle(couple.a), _middle(couple.b)
     if judged.low is not None:
