@@ -76,6 +76,37 @@ def test_a_second_build_is_the_first_one(
     assert {path.name for path in home.iterdir()} >= {build.AUDIT, build.DRIVER, "libcudart.so.13"}
 
 
+@pytest.mark.parametrize("edits", [1, 3])
+def test_sources_that_change_meanwhile_are_compiled_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edits: int
+) -> None:
+    """A compiler that edits the sources as it reads them: a mixed build must not be kept."""
+    sources, done = tmp_path / "src", list[Path]()
+    sources.mkdir()
+    (sources / "a.c").write_text("int a;\n")
+    monkeypatch.setattr(build, "_SOURCES", sources)
+    monkeypatch.setattr(build, "_libraries", lambda: ())
+    monkeypatch.setattr(build, "_compile_audit", lambda compiler, folder, home: None)
+
+    def compile_and_edit(library: build.Library, compiler: list[str], folder: Path) -> None:
+        (folder / library.name).write_text((sources / "a.c").read_text())
+        if len(done) < edits:
+            done.append(folder)
+            with (sources / "a.c").open("a") as source:
+                source.write("int b;\n")
+
+    monkeypatch.setattr(build, "_compile", compile_and_edit)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    if edits == 1:
+        home = build.build()
+        assert (home / build.DRIVER).read_text() == (sources / "a.c").read_text()
+    else:
+        with pytest.raises(AllocmarkError, match="change while they are compiled: run .* again"):
+            build.build()
+    left = {path.name for path in (tmp_path / "cache/allocmark/emulator").iterdir()}
+    assert left == {"lock", *([home.name] if edits == 1 else [])}
+
+
 def test_every_name_of_the_lists_is_exported(tmp_path: Path) -> None:
     home = build.build()
     probe = "import ctypes, sys\nfor path, names in [line.split(':') for line in sys.stdin]:\n"

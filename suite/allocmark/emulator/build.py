@@ -27,6 +27,8 @@ _NAMES = _HERE / "names"
 _FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-pthread")
 AUDIT = "liballocmark_audit.so"
 DRIVER = "libcuda.so.1"
+_TRIES = 3
+"""Sources that are edited while they are compiled are compiled again so often."""
 
 
 @dataclass(frozen=True)
@@ -189,16 +191,29 @@ def build() -> Path:
         ) from error
     with lock_file as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if home.is_dir():  # Another process built it while this one waited.
-            return home
-        folder = Path(tempfile.mkdtemp(dir=home.parent))
-        try:
-            _compile(_DRIVER_LIBRARY, compiler, folder)
-            with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-                list(pool.map(lambda library: _compile(library, compiler, folder), _libraries()))
-            _compile_audit(compiler, folder, home)
-            folder.chmod(0o755)
-            folder.rename(home)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    return home
+        for _ in range(_TRIES):
+            home = _cache() / _key(compiler)
+            # Another process may have built it while this one waited.
+            if home.is_dir() or _build_into(home, compiler):
+                return home
+    raise AllocmarkError(
+        f"the emulated driver's sources in {_SOURCES} change while they are compiled: "
+        "run the command again when nothing writes there"
+    )
+
+
+def _build_into(home: Path, compiler: list[str]) -> bool:
+    """Build and put in place; False, and nothing is kept, where the sources changed meanwhile."""
+    folder = Path(tempfile.mkdtemp(dir=home.parent))
+    try:
+        _compile(_DRIVER_LIBRARY, compiler, folder)
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            list(pool.map(lambda library: _compile(library, compiler, folder), _libraries()))
+        _compile_audit(compiler, folder, home)
+        if home != _cache() / _key(compiler):
+            return False
+        folder.chmod(0o755)
+        folder.rename(home)
+        return True
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
