@@ -12,6 +12,8 @@ from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL
 from allocmark.store import FLAG_SEPARATOR, Source, Store
 from allocmark.units import format_bytes
 
+_COPIED = "computed_values_copied"
+"""Note of a probe on the emulated driver: values that no GPU had computed went to the host."""
 _FIRST = ("machine", "gpu", "driver", "cuda", "framework", "framework version", "framework cuda")
 
 
@@ -25,6 +27,7 @@ def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
     block = sorted(stack, key=lambda pair: _FIRST.index(pair[0]) if pair[0] in _FIRST else 99)
     block += _merged([(source, held) for source in sources for held in _readings(source)])
     block += _merged([(source, _run(source)) for source in sources])
+    block.append(("computed values", _copied(sources)))
     measured = rows[rows["value"].notna()]
     if len(measured):
         meters = sorted(set(measured["meter"].astype(str)))
@@ -48,7 +51,20 @@ def _readings(source: Source) -> list[Mapping[str, Any]]:
     held = source.document.conditions
     parts = [part for part in held.values() if isinstance(part, Mapping)]
     single = {name: part for name, part in held.items() if not isinstance(part, Mapping)}
-    return [single, *parts]
+    return [{k: v for k, v in part.items() if k != _COPIED} for part in (single, *parts)]
+
+
+def _copied(sources: Sequence[Source]) -> str:
+    """Say whose values came from no computation, nothing where all did or none were used."""
+    told = [(s.document.subject, s.document.conditions.get("notes")) for s in sources]
+    copied = [name for name, notes in told if isinstance(notes, Mapping) and notes.get(_COPIED)]
+    if not copied:
+        return ""
+    return (
+        f"{', '.join(copied)}: values computed on the device were copied to the host; the emulated "
+        "driver computes none, they read as zeros, and allocations that depend on them are not "
+        "those of a GPU"
+    )
 
 
 def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[str, str]]:
