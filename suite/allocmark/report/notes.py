@@ -29,10 +29,22 @@ _MARKS = "†‡§¶‖"
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Rows that are empty for one reason throughout: what they are about, and the reason."""
+    """Rows that are empty for one reason throughout.
 
-    names: str
+    `owners`: the first label of rows, with the other labels of each; without any where all of an
+    owner's rows are meant.
+    """
+
+    owners: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
     reason: str
+
+    @property
+    def names(self) -> str:
+        """What the rows are about, in one line."""
+        return "; ".join(
+            f"{first} ({', '.join(map(' '.join, others))})" if others else first
+            for first, others in self.owners
+        )
 
 
 def apart(shown: Table) -> tuple[list[tuple[Cell, ...]], list[Absent]]:
@@ -48,8 +60,7 @@ def apart(shown: Table) -> tuple[list[tuple[Cell, ...]], list[Absent]]:
         else:
             absent.setdefault(reason, []).append([cell.text for cell in row[:labels]])
     owned = Counter(row[0].text for row in shown.rows)
-    named = [Absent("; ".join(_names(rows, owned)), why) for why, rows in absent.items()]
-    return drawn, named
+    return drawn, [Absent(_owners(rows, owned), reason) for reason, rows in absent.items()]
 
 
 def labels_of(shown: Table) -> int:
@@ -90,15 +101,16 @@ class Notes:
         return [(mark, FLAG_TEXTS.get(flag, flag)) for flag, mark in self.flags.items()]
 
 
-def _names(places: Sequence[Sequence[str]], owned: Mapping[str, int]) -> list[str]:
-    """Return what rows are about; an owner of rows alone stands for all of them."""
-    rest: dict[str, list[str]] = {}
+def _owners(
+    places: Sequence[Sequence[str]], owned: Mapping[str, int]
+) -> tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]:
+    rest: dict[str, list[tuple[str, ...]]] = {}
     for first, *others in places:
-        rest.setdefault(first, []).append(" ".join(others))
-    return [
-        first if len(others) == owned[first] else f"{first} ({', '.join(others)})"
+        rest.setdefault(first, []).append(tuple(others))
+    return tuple(
+        (first, () if len(others) == owned[first] else tuple(others))
         for first, others in rest.items()
-    ]
+    )
 
 
 def _mark(index: int) -> str:

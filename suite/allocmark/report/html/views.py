@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from allocmark.report import csvs
+from allocmark.report.claims.text import Text
 from allocmark.report.html import cells, columns, layout, sharing
 from allocmark.report.html.payload import packed
 from allocmark.report.html.svg import inline
-from allocmark.report.html.words import Words
-from allocmark.report.notes import Absent, Notes, apart, is_figure, is_numeric
+from allocmark.report.html.words import Words, markup
+from allocmark.report.notes import Absent, Notes, apart, is_figure
 from allocmark.report.pictures import Picture
 from allocmark.report.table import Table
 
@@ -104,8 +105,8 @@ def table_view(table: Table, common: sharing.Conditions, words: Words) -> TableV
         words.html(table.about),
         table.emulated,
         tuple(
-            Column(words.html(name), "num" if is_numeric(table, i) else "")
-            for i, name in enumerate(table.columns)
+            Column(words.html(name), "num" if any(map(is_figure, column)) else "")
+            for name, column in zip(table.columns, zip(*table.rows, strict=True), strict=True)
         ),
         tuple(position + 1 for position in waiting),
         cells.body(rows, labels, notes, words),
@@ -113,7 +114,7 @@ def table_view(table: Table, common: sharing.Conditions, words: Words) -> TableV
         tuple((mark, words.html(text)) for mark, text in notes.flag_texts()),
         tuple((letter, words.html(reason)) for reason, letter in notes.reasons.items()),
         tuple(_absent(one, words) for one in absent),
-        tuple((words.html(name), words.html(text)) for name, text in sharing.own(table, common)),
+        tuple((words.html(name), words.free(text)) for name, text in sharing.own(table, common)),
         f"{identifier}.csv",
         packed(csvs.table(table)),
     )
@@ -132,7 +133,9 @@ def picture_view(picture: Picture, words: Words) -> PictureView:
 
 
 def _absent(one: Absent, words: Words) -> tuple[Markup, Markup]:
-    return words.html(one.names), words.html(one.reason)
+    owners = [words.row(first, others) for first, others in one.owners]
+    names = Text("; ".join(o.en for o in owners), "；".join(o.zh for o in owners))
+    return markup(names), words.html(one.reason)
 
 
 def _leading_labels(table: Table) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -22,8 +22,8 @@ from allocmark.report.escape import visible
 _CATALOGUE = Path(__file__).with_name("zh.json")
 _GAP = "{}"
 # Numbers with units, versions, paths, options, names of C: alike in both languages.
-_NEUTRAL = re.compile(r"[\W\d_]*((B|[KMGT]iB|ns|µs|ms|s|x|n|W|MHz)\b[\W\d_]*)*")
-_CHINESE_COLON = "："
+_UNITS = "B|[KMGT]iB|ns|µs|ms|s|n|W|MHz|to"
+_NEUTRAL = re.compile(rf"[\W\d_]*((?:e[+-]\d+|{_UNITS})(?![a-zA-Z])[\W\d_]*)*")
 
 
 class Words:
@@ -57,6 +57,26 @@ class Words:
     def html(self, message: str) -> Markup:
         """Return a fixed text as markup that shows the language which the page is set to."""
         return markup(self.text(message))
+
+    def free(self, message: str) -> Markup:
+        """Return what was measured or said, word by word as far as it is known: ``yes; no``."""
+        parts = [self._found(part) or self._bracketed(part) for part in message.split("; ")]
+        return markup(Text(message, "；".join(parts)))
+
+    def row(self, first: str, others: Sequence[Sequence[str]]) -> Text:
+        """Return the labels of rows that one owner has: ``torch (LAZY init, EAGER init)``."""
+        labels = [[self.text(label) for label in row] for row in others]
+        english = ", ".join(" ".join(label.en for label in row) for row in labels)
+        chinese = "、".join(" ".join(label.zh for label in row) for row in labels)
+        owner = self.text(first)
+        if not others:
+            return owner
+        return Text(f"{owner.en} ({english})", f"{owner.zh}（{chinese}）")
+
+    def _bracketed(self, part: str) -> str:
+        """Return ``yes (one, two)`` with its first words translated."""
+        first, bracket, rest = part.partition(" (")
+        return (self._found(first) or first) + bracket + rest
 
     def _chinese(self, message: str) -> str:
         found = self._found(message)

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from allocmark.report.claims.text import Language
+from allocmark.report.claims.text import Language, Text
 from allocmark.report.html import layout, sharing, views
 from allocmark.report.html.first import stack_lines
 from allocmark.report.html.words import Words, markup
@@ -56,7 +56,7 @@ def render(
         stack=stack_lines(part),
         sections=sections,
         first=views.picture_view(first, words) if first else None,
-        common=[(words.html(name), words.html(text)) for name, text in common],
+        common=[(words.html(name), words.free(text)) for name, text in common],
         left_out=shown.left_out,
         emulated=words.html(EMULATED) if part.panel.emulated else None,
         rules=_column_rules(sections),
@@ -65,6 +65,7 @@ def render(
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
         t=words.html,
         say=markup,
+        colon=markup(Text(": ", "：")),
     )
     return text
 
