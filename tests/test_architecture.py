@@ -18,6 +18,7 @@ FOUNDATION = {
         "documents",
         "errors",
         "figures",
+        "foreground",
         "interpreters",
         "layout",
         "lifetime",
@@ -36,9 +37,11 @@ MAY_IMPORT = {
     "frameworks": {"stack"},
     "probes": {"allocators", "conditions", "cuda", "frameworks", "meters", "stack", "workloads"},
     "importers": {"workloads"},
+    "recording": set(),
     "replaying": {"allocators", "emulator", "importers", "interpreters", "probes", "stack"},
     "store": set(),
     "compare": set(),
+    "gate": {"compare", "report", "stack"},
     "report": {"allocators", "compare", "store"},  # the names of allocators, for the order of rows
     "emulator": set(),
     "benchmarks": {"cells", "tracking", "workloads"},
@@ -48,7 +51,8 @@ MAY_IMPORT = {
 STARTS_THE_EMULATOR = ("emulator", "cli", "replaying")
 FRAMEWORKS = {"torch", "tensorflow", "cupy", "jax", "rmm"}
 NO_FRAMEWORK_AT_ALL = (
-    *("benchmarks", "store", "compare", "report", "stack", "cells", "tracking", "cli", "run"),
+    *("benchmarks", "store", "compare", "gate", "report", "stack", "cells", "tracking"),
+    *("cli", "run"),
 )
 
 

@@ -146,6 +146,32 @@ def compare(
     typer.echo(FORMATS[format](found), nl=False)
 
 
+@app.command()
+def gate(
+    results: Results = None,
+    against: Annotated[
+        list[str] | None, typer.Option(help="A stack or folder to hold it against (repeatable).")
+    ] = None,
+    last: Annotated[int, typer.Option(min=1, help="So many of the last good runs.")] = 3,
+    rerun: Annotated[
+        int, typer.Option(min=0, help="Measure what is unclear again, up to so many times.")
+    ] = 0,
+    exit_unclear: Annotated[int, typer.Option(help="The exit code if it stays unclear.")] = 0,
+    format: Annotated[str, typer.Option(help="text, md, csv or json.")] = "text",
+    thresholds: Annotated[
+        Path | None, typer.Option(help="Rules of your own, before the suite's.")
+    ] = None,
+) -> None:
+    """Hold the newest run against the last ones: exit code 1 if a figure is worse."""
+    from allocmark.gate.command import gated
+    from allocmark.run import results_folder
+
+    folder = results_folder(results)
+    found = gated(folder, against or (), last, rerun, thresholds, format)
+    typer.echo(found.text, nl=False)
+    raise typer.Exit(found.exit_code(exit_unclear))
+
+
 @app.command(context_settings={"ignore_unknown_options": True})
 def emulate(
     command: Annotated[list[str], typer.Argument(help="The command, after --.")],

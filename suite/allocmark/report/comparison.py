@@ -17,6 +17,8 @@ from allocmark.report.table import Cell, Table, label
 
 SHOWN = 40
 """So many figures of a verdict are listed for people; CSV and JSON hold all."""
+FEW = 5
+"""So many of what is unclear in a terminal: it is mostly noise."""
 _STUDY = "The GPUs differ: this is a study of two machines, and no difference is a regression."
 _HEADINGS: dict[Verdict, str] = {
     "worse": "Worse",
@@ -90,8 +92,9 @@ def as_text(found: Comparison, shown: int = SHOWN) -> str:
     for verdict, title in _HEADINGS.items():
         rows = found.of(verdict)
         if rows:
-            lines += ["", f"{title}: {len(rows)}", *map(_line, rows[:shown])]
-            lines += _more(len(rows) - shown)
+            listed = shown if verdict != "unclear" else min(shown, FEW)
+            lines += ["", f"{title}: {len(rows)}", *map(_line, rows[:listed])]
+            lines += _more(len(rows) - listed)
     if found.missing:
         lines += ["", f"On one side only: {len(found.missing)}"]
         lines += [

@@ -1,0 +1,6 @@
+"""The newest stack against the last good ones."""
+
+from allocmark.gate.gating import Gate, Outcome, gate
+from allocmark.gate.runs import RecordedRun, runs_below
+
+__all__ = ["Gate", "Outcome", "RecordedRun", "gate", "runs_below"]

@@ -1,0 +1,118 @@
+"""Whether the newest stack is as good as the last good ones: fine, a regression, or unclear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from allocmark.compare.comparing import compare_pair
+from allocmark.compare.model import Comparison, Missing, Row
+from allocmark.compare.sides import Pair, Side, read_paths
+from allocmark.compare.thresholds import Thresholds
+from allocmark.errors import AllocmarkError
+from allocmark.gate.runs import RecordedRun, baselines_of, candidate_of, runs_below
+
+Outcome = Literal["fine", "regression", "unclear"]
+
+Rerun = Callable[[RecordedRun, Sequence[tuple[str, str]], int], Sequence[Path]]
+"""Measures documents (experiment, subject) of a run again and returns their files; the number
+counts the rounds."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What the gate says, and the comparison it rests on.
+
+    `lost` are figures that the baseline has and the candidate should have; `rounds` is how often
+    unclear documents were measured again.
+    """
+
+    candidate: RecordedRun
+    baselines: tuple[RecordedRun, ...]
+    comparison: Comparison
+    outcome: Outcome
+    lost: tuple[Missing, ...]
+    rounds: int
+
+    @property
+    def regressions(self) -> Sequence[Row]:
+        """The figures that are worse, the largest differences first."""
+        return self.comparison.of("worse")
+
+    def sentence(self) -> str:
+        """Return the outcome in one sentence."""
+        what = {
+            "fine": "nothing is worse",
+            "regression": f"{len(self.regressions)} figures are worse"
+            + (f" and {len(self.lost)} are lost" if self.lost else ""),
+            "unclear": f"nothing is worse, but {_unclear(self.comparison)} figures are unclear",
+        }[self.outcome]
+        against = ", ".join(run.name for run in self.baselines)
+        return f"gate: {self.outcome}: {what}: {self.candidate.name} against {against}"
+
+
+def gate(
+    root: Path,
+    thresholds: Thresholds,
+    *,
+    candidate: RecordedRun | None = None,
+    against: Sequence[RecordedRun] = (),
+    last: int = 1,
+    bad: Collection[Path] = (),
+    rerun: Rerun | None = None,
+    rounds: int = 0,
+) -> Gate:
+    """Hold a run (the newest) against earlier ones of its line (the `last`, without the `bad`).
+
+    Documents with figures that more runs can settle are measured again, up to `rounds` times.
+    Raises `AllocmarkError` where there is nothing to compare, or the machines differ.
+    """
+    runs = [run for run in runs_below(root) if run.folder not in set(bad)]
+    if candidate is None:
+        candidate = candidate_of(runs, root)
+    baselines = list(against) or baselines_of(runs, candidate, last)
+    others = sorted({run.machine for run in baselines} - {candidate.machine})
+    if others:
+        raise AllocmarkError(
+            f"{candidate.machine} and {others[0]} are different machines, which is a study and no "
+            "regression: use allocmark compare"
+        )
+    a = read_paths("the last good", [path for run in baselines for path in run.documents()])
+    b = read_paths("the newest", candidate.documents())
+    found = compare_pair(Pair(a, b), thresholds)
+    done = 0
+    while rerun is not None and done < rounds and (wanted := _wanted(found)):
+        done += 1
+        b = _joined(b, read_paths("measured again", rerun(candidate, wanted, done)), candidate)
+        found = compare_pair(Pair(a, b), thresholds)
+    lost = tuple(m for m in found.missing if m.only == "a") if candidate.finished else ()
+    return Gate(candidate, tuple(baselines), found, _outcome(found, lost, candidate), lost, done)
+
+
+def _outcome(found: Comparison, lost: Sequence[Missing], candidate: RecordedRun) -> Outcome:
+    if found.of("worse") or lost:
+        return "regression"
+    if _unclear(found) or not candidate.finished:
+        return "unclear"
+    return "fine"
+
+
+def _unclear(found: Comparison) -> int:
+    """Return how many figures may hide a difference that matters."""
+    return sum(row.open for row in found.rows)
+
+
+def _wanted(found: Comparison) -> list[tuple[str, str]]:
+    return sorted({(row.probe, row.subject) for row in found.rows if row.open})
+
+
+def _joined(side: Side, more: Side, candidate: RecordedRun) -> Side:
+    stacks = {source.stack for source in more.sources}
+    if stacks != {candidate.stack}:
+        raise AllocmarkError(
+            f"this machine has {', '.join(sorted(stacks))} now, not {candidate.stack}: "
+            "gate without measuring again (--rerun 0)"
+        )
+    return replace(side, sources=(*side.sources, *more.sources))

@@ -1,0 +1,52 @@
+"""Measures documents again, in a folder of their own, by the same command as a person would."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from allocmark import documents
+from allocmark.errors import AllocmarkError
+from allocmark.gate.gating import Rerun
+from allocmark.gate.runs import RecordedRun
+
+EMULATED = "emulated-"
+"""How the names of machines on the emulated driver begin."""
+
+
+def rerun_into(scratch: Path, python: str = sys.executable, emulated_here: bool = False) -> Rerun:
+    """Return a `Rerun` that measures with an interpreter, each round below `scratch`.
+
+    `emulated_here`: this process runs on the emulated driver already, and so do its children.
+    """
+
+    def rerun(run: RecordedRun, wanted: Sequence[tuple[str, str]], number: int) -> Sequence[Path]:
+        results = scratch / f"round-{number}" / "results"
+        emulate = run.machine.startswith(EMULATED) and not emulated_here
+        for experiment, subject in wanted:
+            measure_again(results, run.profile, experiment, subject, python, emulate)
+        return sorted(results.rglob(f"*{documents.SUFFIX}"))
+
+    return rerun
+
+
+def measure_again(
+    results: Path, profile: str, experiment: str, subject: str, python: str, emulate: bool
+) -> None:
+    """Measure one document into `results`. Raises `AllocmarkError` where that fails.
+
+    The command is made up here: the one in a document is text that came with a file.
+    """
+    command = [python, "-m", "allocmark", "run", "--experiment", experiment, "--subject", subject]
+    command += ["--profile", profile, "--results", str(results)]
+    if emulate:
+        command = [python, "-m", "allocmark", "emulate", "--", *command]
+    results.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    if done.returncode != 0:
+        said = done.stderr.strip().rpartition("\n")[2]
+        raise AllocmarkError(f"{experiment} {subject} could not be measured again: {said}")

@@ -1,0 +1,93 @@
+"""Which runs a record holds, told from the names of its folders: no document is opened for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from allocmark import documents
+from allocmark.errors import AllocmarkError
+
+_STATE = "run.state"
+_FRAMEWORK = re.compile(r"[a-z_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """The documents of one stack and profile in one results folder, as they are now.
+
+    `started` is UTC in ISO 8601, empty where it is not known; `finished` whether it came to its
+    end.
+    """
+
+    folder: Path
+    machine: str
+    stack: str
+    profile: str
+    started: str
+    finished: bool
+
+    @property
+    def line(self) -> tuple[str, str, str]:
+        """What stays the same when a stack is updated: machine, profile, framework."""
+        framework = _FRAMEWORK.match(self.stack)
+        return self.machine, self.profile, framework[0] if framework else self.stack
+
+    @property
+    def name(self) -> str:
+        """How people are told of it."""
+        return f"{self.machine}/{self.stack} of {self.started or 'an unknown time'}"
+
+    def documents(self) -> list[Path]:
+        """Return its result files."""
+        return sorted(self.folder.glob(f"*{documents.SUFFIX}"))
+
+
+def runs_below(root: Path) -> list[RecordedRun]:
+    """Return the runs of a results folder, or of all results folders below one, oldest first."""
+    folders = {path.parent for path in root.rglob(f"*{documents.SUFFIX}")}
+    return sorted(map(_run, folders), key=lambda run: (run.started, str(run.folder)))
+
+
+def candidate_of(runs: Sequence[RecordedRun], root: Path) -> RecordedRun:
+    """Return the newest run. Raises `AllocmarkError` where there is none."""
+    if not runs:
+        raise AllocmarkError(f"no results below {root}: measure with allocmark run")
+    return runs[-1]
+
+
+def baselines_of(
+    runs: Sequence[RecordedRun], candidate: RecordedRun, last: int
+) -> list[RecordedRun]:
+    """Return the `last` runs before the candidate on its line that came to their end.
+
+    Raises `AllocmarkError` where there is none to hold it against.
+    """
+    before = [
+        run
+        for run in runs
+        if run.line == candidate.line
+        and run.folder != candidate.folder
+        and run.finished
+        and run.started <= candidate.started
+    ]
+    if not before:
+        raise AllocmarkError(
+            f"there is nothing before {candidate.name} to hold it against: "
+            "measure once more after the next change, or name a stack (--against)"
+        )
+    return before[-last:]
+
+
+def _run(folder: Path) -> RecordedRun:
+    started, finished = "", False
+    try:
+        data = json.loads((folder / _STATE).read_bytes())
+        started, finished = str(data["started"]), data.get("finished") is not None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass  # Damaged or absent: of unknown time, and not taken for finished.
+    stack = folder.parent
+    return RecordedRun(folder, stack.parent.name, stack.name, folder.name, started, finished)
