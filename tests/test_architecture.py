@@ -42,6 +42,7 @@ MAY_IMPORT = {
     "store": set(),
     "compare": set(),
     "gate": {"compare", "report", "stack"},
+    "history": set(),
     "report": {"allocators", "compare", "store"},  # the names of allocators, for the order of rows
     "emulator": set(),
     "benchmarks": {"cells", "tracking", "workloads"},
@@ -51,7 +52,7 @@ MAY_IMPORT = {
 STARTS_THE_EMULATOR = ("emulator", "cli", "replaying")
 FRAMEWORKS = {"torch", "tensorflow", "cupy", "jax", "rmm"}
 NO_FRAMEWORK_AT_ALL = (
-    *("benchmarks", "store", "compare", "gate", "report", "stack", "cells", "tracking"),
+    *("benchmarks", "store", "compare", "gate", "history", "report", "stack", "cells", "tracking"),
     *("cli", "run"),
 )
 

@@ -172,6 +172,24 @@ def gate(
     raise typer.Exit(found.exit_code(exit_unclear))
 
 
+@app.command()
+def history(
+    results: Results = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A scratch folder (default: build/history beside them).")
+    ] = None,
+) -> None:
+    """Write asv's site of all stacks in the order first run, with its own search for steps."""
+    from allocmark.history import build, publish
+    from allocmark.run import results_folder
+
+    folder = results_folder(results)
+    database = out or folder.parent / "build" / "history"
+    for reason in build([folder], database):
+        typer.echo(f"left out: {reason}", err=True)
+    typer.echo(publish(database))
+
+
 @app.command(context_settings={"ignore_unknown_options": True})
 def emulate(
     command: Annotated[list[str], typer.Argument(help="The command, after --.")],
