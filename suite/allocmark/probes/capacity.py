@@ -57,7 +57,7 @@ METRICS: Mapping[str, str] = {
     "search_runs": "runs",
 }
 METER = "ballast, cudaMemGetInfo"
-_SEARCH_S = 20.0
+_SEARCH_S = 12.0
 """What the searches of one allocator may take: where each miss goes to the driver it is short."""
 _LIMIT_S = 60.0
 _FEWEST_STEPS = 2

@@ -43,7 +43,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability
+from allocmark.allocators.base import Allocator, Capability, Tier
 from allocmark.figures import Figure
 from allocmark.meters.timing import library
 from allocmark.meters.timing_python import no_garbage_collection
@@ -69,8 +69,9 @@ __all__ = [
 ]
 
 _LIMIT_S = 120.0
-_REPEATS = {"full": 10}
-_REPEATS_QUICK = 5
+_REPEATS = 10
+_FEW_REPEATS = 4
+"""Of a quick run, and of settings of an allocator that is read in full anyway."""
 
 
 class Streams(AllocatorExperiment):
@@ -83,7 +84,8 @@ class Streams(AllocatorExperiment):
         return streams and (profile.all_settings or is_base(allocator))
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
-        return [{"repeats": _REPEATS.get(profile.name, _REPEATS_QUICK)}]
+        thorough = profile.all_settings and allocator.tier is not Tier.SETTING
+        return [{"repeats": _REPEATS if thorough else _FEW_REPEATS}]
 
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
         return _LIMIT_S
