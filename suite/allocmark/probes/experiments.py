@@ -7,7 +7,16 @@ import importlib
 from allocmark.errors import UnknownNameError
 from allocmark.probes.experiment import Experiment
 
-NAMES = ("context", "latency", "fragmentation", "capacity", "streams", "pressure")
+NAMES = (
+    "context",
+    "latency",
+    "fragmentation",
+    "capacity",
+    "streams",
+    "pressure",
+    "placement",
+    "tensorflow_policy",
+)
 ON_DEMAND = ("replay_recording",)
 """Those that no run of the suite contains: others start them."""
 

@@ -1,0 +1,256 @@
+"""The program whose points are compared: TensorFlow in each of its modes, and PyTorch.
+
+A mode is set as its documentation sets it: ``set_memory_growth``, ``LogicalDeviceConfiguration``,
+and for cudaMallocAsync the variable TF_GPU_ALLOCATOR, there being no call. The other way to each
+is the one that its users know: a variable, or the options of a session. TensorFlow's allocator is
+one for the whole process, so a session that is made first decides about eager tensors too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from allocmark.allocators.torch_caching import import_torch
+from allocmark.errors import NotMeasurableError, UnknownNameError
+from allocmark.units import GIB, MIB
+
+GREEDY, GROWTH, LIMIT, ASYNC, TORCH = "tf-greedy", "tf-growth", "tf-limit", "tf-async", "torch"
+MODES = (GREEDY, GROWTH, LIMIT, ASYNC)
+SUBJECTS = (*MODES, TORCH)
+
+ALLOCATED, PEAK, RESERVED = COUNTERS = ("allocated", "peak allocated", "reserved")
+
+_LIMIT_BYTES, _SMALL_CARD_BYTES = 4096 * MIB, 16 * GIB
+"""The limit that people copy; a smaller card takes a smaller power of two."""
+_SET_MIB = (512, 192, 64, 32, 16, 2, 1, 1)
+_ROUNDS = 3
+"""2.4 GiB, large among small: what a model's layers are."""
+
+_VARIABLE_GROWTH, _VARIABLE_ALLOCATOR = "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_ALLOCATOR"
+_ASYNC_VALUE = "cuda_malloc_async"
+SESSION_ASYNC = "ConfigProto use_cuda_malloc_async"
+SESSION_LIMIT = "ConfigProto virtual_devices"
+OTHER_WAYS: Mapping[str, str] = {
+    GREEDY: f"{_VARIABLE_GROWTH}=false",
+    GROWTH: f"{_VARIABLE_GROWTH}=true",
+    LIMIT: SESSION_LIMIT,
+    ASYNC: SESSION_ASYNC,
+}
+"""Another way to set each mode: a variable with its value, or a session's options."""
+
+
+def limit_bytes(card_bytes: int) -> int:
+    """Return the memory_limit: 4096 MiB, on a card below 16 GiB a quarter of it or less."""
+    limit = _LIMIT_BYTES
+    while card_bytes < _SMALL_CARD_BYTES and limit > card_bytes // 4:
+        limit //= 2
+    return limit
+
+
+def tensor_set(card_bytes: int) -> list[int]:
+    """Return the bytes of each tensor of the fixed set, whole MiB: 60 % of the limit."""
+    scale = _LIMIT_BYTES // limit_bytes(card_bytes)
+    sizes = [max(1, mib // scale) * MIB for mib in _SET_MIB]
+    return sizes * _ROUNDS
+
+
+def environment_of(subject: str, way: str = "") -> dict[str, str]:
+    """Return the variables that a process needs before its import."""
+    name, _, value = way.partition("=")
+    if value:
+        return {name: value}
+    return {_VARIABLE_ALLOCATOR: _ASYNC_VALUE} if subject == ASYNC and not way else {}
+
+
+def framework_of(subject: str) -> str:
+    """Return the framework that a subject needs."""
+    return "torch" if subject == TORCH else "tensorflow"
+
+
+def in_one_line(error: Exception) -> str:
+    """Return an error's class and the first line of its text."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+class Program(ABC):
+    """One process's part: each method is one step. What the framework raises is passed on."""
+
+    def __init__(self) -> None:
+        self.tensors: list[Any] = []
+
+    @abstractmethod
+    def load(self) -> None:
+        """Import the framework. Raises `NotMeasurableError`."""
+
+    @abstractmethod
+    def list_devices(self) -> None:
+        """Ask how many GPUs there are. Raises `NotMeasurableError` where there is none."""
+
+    @abstractmethod
+    def create_device(self, card_bytes: int) -> None:
+        """Make the device ready: for TensorFlow in its mode."""
+
+    @abstractmethod
+    def tensor(self, size_bytes: int) -> Any:
+        """Return a tensor of whole MiB on the GPU, nothing written."""
+
+    @abstractmethod
+    def counters(self) -> dict[str, int]:
+        """Return those of `COUNTERS` that the framework keeps, in bytes."""
+
+    @abstractmethod
+    def address(self, tensor: Any) -> int:
+        """Return where a tensor lies on the device."""
+
+    def take(self, sizes: Sequence[int]) -> None:
+        """Allocate tensors and keep them."""
+        for size in sizes:
+            self.tensors.append(self.tensor(size))
+
+    def drop(self) -> None:
+        """Drop every tensor."""
+        self.tensors.clear()
+
+    def empty_cache(self) -> None:
+        """Give the cache back. Raises `NotMeasurableError` where there is no call for it."""
+        raise NotMeasurableError("TensorFlow's public API has no call that empties its pool")
+
+
+class TensorFlow(Program):
+    """TensorFlow in one mode. `way` is "" for its documented way, or one of `OTHER_WAYS`."""
+
+    def __init__(self, mode: str, device: int, way: str = "") -> None:
+        super().__init__()
+        self.mode, self._device, self._way = mode, device, way
+
+    def load(self) -> None:
+        try:
+            self._tf: Any = importlib.import_module("tensorflow")
+        except ImportError as error:
+            raise NotMeasurableError(f"tensorflow cannot be imported here ({error})") from error
+
+    def list_devices(self) -> None:
+        found = self._tf.config.list_physical_devices("GPU")
+        if self._device >= len(found):
+            raise NotMeasurableError(
+                f"TensorFlow finds {len(found)} GPUs here: a library that it needs may be missing"
+            )
+        self._gpus = found
+        if self._device:  # The one that is measured has to be its first.
+            self._gpus = [found[self._device]]
+            self._tf.config.set_visible_devices(self._gpus, "GPU")
+
+    def create_device(self, card_bytes: int) -> None:
+        if self._way in (SESSION_ASYNC, SESSION_LIMIT):
+            self.create_session(card_bytes)
+        elif not self._way:
+            self.set_mode(card_bytes)
+        self.start()
+
+    def set_mode(self, card_bytes: int) -> None:
+        """Set the mode as its documentation says."""
+        if self.mode == GROWTH:
+            self.set_growth()
+        elif self.mode == LIMIT:
+            self.set_limits([limit_bytes(card_bytes)])
+
+    def set_growth(self, enable: bool = True) -> None:
+        """``set_memory_growth`` on every GPU, as people do: it may not differ between them."""
+        for gpu in self._gpus:
+            self._tf.config.experimental.set_memory_growth(gpu, enable)
+
+    def set_limits(self, limits: Sequence[int]) -> None:
+        """``set_logical_device_configuration``: a logical device for each limit."""
+        config = self._tf.config
+        devices = [config.LogicalDeviceConfiguration(memory_limit=n // MIB) for n in limits]
+        config.set_logical_device_configuration(self._gpus[0], devices)
+
+    def create_session(self, card_bytes: int, retry: bool = True) -> None:
+        """Let a session with the mode's options create the devices, and with them the allocator."""
+        v1 = self._tf.compat.v1
+        options = v1.GPUOptions(allow_growth=self.mode == GROWTH)
+        options.experimental.disallow_retry_on_allocation_failure = not retry
+        if self.mode == LIMIT:
+            limit = float(limit_bytes(card_bytes) // MIB)
+            options.experimental.virtual_devices.add(memory_limit_mb=[limit])
+        options.experimental.use_cuda_malloc_async = self.mode == ASYNC
+        with self._tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(gpu_options=options)):
+            pass
+
+    def start(self) -> None:
+        """Create the devices."""
+        if not self._tf.config.list_logical_devices("GPU"):
+            raise NotMeasurableError("TensorFlow made no GPU device: see its messages")
+
+    def tensor(self, size_bytes: int, logical: int = 0) -> Any:
+        with self._tf.device("/CPU:0"):  # The shape must not be a tensor on the GPU itself.
+            shape = self._tf.constant([size_bytes // MIB, MIB], self._tf.int32)
+        with self._tf.device(f"/GPU:{logical}"):
+            return self._tf.raw_ops.Empty(shape=shape, dtype=self._tf.uint8)
+
+    def counters(self) -> dict[str, int]:
+        told = self._tf.config.experimental.get_memory_info("GPU:0")
+        return {ALLOCATED: told["current"], PEAK: told["peak"]}
+
+    def address(self, tensor: Any) -> int:
+        return _address_in_capsule(self._tf.experimental.dlpack.to_dlpack(tensor))
+
+
+class Torch(Program):
+    """PyTorch as it comes."""
+
+    def __init__(self, device: int) -> None:
+        super().__init__()
+        self._device = device
+
+    def load(self) -> None:
+        self.torch: Any = import_torch()
+
+    def list_devices(self) -> None:
+        if self._device >= self.torch.cuda.device_count():
+            raise NotMeasurableError("torch finds no usable GPU here")
+
+    def create_device(self, card_bytes: int) -> None:
+        self.torch.cuda.set_device(self._device)
+        self.torch.cuda.init()
+        self.torch.cuda.synchronize()
+
+    def tensor(self, size_bytes: int) -> Any:
+        return self.torch.empty(size_bytes, dtype=self.torch.uint8, device="cuda")
+
+    def counters(self) -> dict[str, int]:
+        cuda = self.torch.cuda
+        return {
+            ALLOCATED: cuda.memory_allocated(),
+            PEAK: cuda.max_memory_allocated(),
+            RESERVED: cuda.memory_reserved(),
+        }
+
+    def address(self, tensor: Any) -> int:
+        return int(tensor.data_ptr())
+
+    def empty_cache(self) -> None:
+        self.torch.cuda.empty_cache()
+
+
+def _address_in_capsule(capsule: object) -> int:
+    """Return DLTensor.data of a DLPack capsule: its first field, a pointer."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype = ctypes.c_void_p
+    pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    managed = pointer(capsule, b"dltensor")
+    return ctypes.cast(managed, ctypes.POINTER(ctypes.c_void_p))[0] or 0
+
+
+def program_of(subject: str, device: int, way: str = "") -> Program:
+    """Return a new program. Raises `UnknownNameError`."""
+    if subject == TORCH:
+        return Torch(device)
+    if subject in MODES:
+        return TensorFlow(subject, device, way)
+    raise UnknownNameError("subject of tensorflow_policy", subject, list(SUBJECTS))
