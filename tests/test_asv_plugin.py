@@ -46,7 +46,14 @@ def test_every_benchmark_has_a_version_set_by_hand_and_a_unit(benchmarks: list[A
 def test_each_experiment_is_measured_once(benchmarks: list[Any]) -> None:
     keys = {benchmark.setup_cache_key for benchmark in benchmarks}
     modules = {benchmark.name.partition(".")[0] for benchmark in benchmarks}
-    assert modules == {"context", "latency", "fragmentation", "streams", "pressure"}
+    assert modules == {
+        "context",
+        "latency",
+        "fragmentation",
+        "streams",
+        "pressure",
+        "tensorflow_policy",
+    }
     assert len(keys) == len(modules) + 1  # Fragmentation asks two questions.
 
 

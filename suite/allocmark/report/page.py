@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from allocmark.report.panel import JOINED_BY, Panel, panels
 from allocmark.report.table import Table
-from allocmark.report.tables import context, fragmentation, latency, missing, pressure, streams
+from allocmark.report.tables import (
+    context,
+    fragmentation,
+    latency,
+    missing,
+    pressure,
+    streams,
+    tensorflow_policy,
+)
 from allocmark.store import Store
 
 TITLE = "How GPU memory is really allocated: measured tables"
@@ -19,6 +27,7 @@ _SECTIONS: Sequence[tuple[str, Callable[[Panel], list[Table]]]] = (
     (fragmentation.TITLE, fragmentation.tables),
     (streams.TITLE, streams.tables),
     (pressure.TITLE, pressure.tables),
+    (tensorflow_policy.TITLE, tensorflow_policy.tables),
     (missing.TITLE, missing.tables),
 )
 
