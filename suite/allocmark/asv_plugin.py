@@ -22,20 +22,28 @@ from pathlib import Path
 from typing import Any
 
 from asv import util
+from asv.commands import run as asv_run
 from asv.commands.run import Run
 from asv.console import log
 from asv.environment import Environment
 from asv.machine import Machine, MachineCollection
 from asv.results import get_filename
 
-from allocmark import frameworks, progress
+from allocmark import frameworks, interpreters, progress
 from allocmark.allocators import registry
+from allocmark.asv_selection import skipped
 from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError
 from allocmark.frameworks import Share
 from allocmark.identity import identity_of, machine_facts, refuse_to_mix
-from allocmark.probes import experiments, run_state
+from allocmark.probes import experiments, run_state, trial
 from allocmark.probes.experiment import PROFILES, Profile
-from allocmark.probes.session import STOPPED, RunStoppedError, Session, folder_of, mark_rest
+from allocmark.probes.session import (
+    STOPPED,
+    RunStoppedError,
+    Session,
+    folder_of,
+    mark_rest,
+)
 from allocmark.sentences import sentence
 from allocmark.stack import Stack, read_stack
 from allocmark.tracking import FRAMEWORK, FRESH, PROFILE, RESULTS, RUN
@@ -71,12 +79,13 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         tagged_env_vars: Mapping[tuple[str, str], str],
     ) -> None:
         self._results = Path(conf.results_dir)
-        named = dict(requirements)
+        named: dict[str, str | None] = dict(requirements)
         with _one_sentence():
-            self._framework = named.pop(_FRAMEWORK, "") or frameworks.found()[0]
-            self._stack = current_stack(self._framework)
+            self.share = frameworks.share(named.pop(_FRAMEWORK, None))
+            self.profile = PROFILES[os.environ.get(PROFILE, "full")]
+            self._stack = current_stack(self.share.framework)
             self._machine = machine_facts(self._stack)
-            identity = identity_of(self._stack, os.environ.get(PROFILE, "full"))
+            identity = identity_of(self._stack, self.profile.name)
         # asv reads it while it makes up the name, before it sets it.
         self._requirements = {**named, **identity}
         super().__init__(conf, self._stack.python, self._requirements, tagged_env_vars)
@@ -119,7 +128,7 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         if env.get("PYTHONPATH"):
             env.setdefault("ASV_PYTHONPATH", env["PYTHONPATH"])
         kwargs["env"] = env
-        env[FRAMEWORK] = self._framework
+        env[FRAMEWORK] = self.share.framework
         command = [sys.executable, *args]
         if "setup_cache" not in args:
             return util.check_output(command, **kwargs)
@@ -209,6 +218,8 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
         conf.results_dir = os.environ.get(RESULTS, conf.results_dir)
         with tempfile.TemporaryDirectory(prefix="allocmark-dry-") as dry, _one_sentence():
             results = Path(dry if kwargs.get("dry_run") else conf.results_dir).absolute()
+            current_stack()  # Without a GPU the run ends here, before anything is tried on it.
+            _tell_left_out()
             stacks = {share: current_stack(share.framework) for share in frameworks.shares()}
             conf.matrix = {"req": {_FRAMEWORK: [share.framework for share in stacks]}}
             folders = [folder_of(results, stack, profile) for stack in stacks.values()]
@@ -229,6 +240,24 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
     return run
 
 
+def _tell_left_out() -> None:
+    for framework, reason in trial.leave_out_unusable().items():
+        name = interpreters.variable(framework)
+        log.info(f"{framework} is left out: {reason} (to add it: {name}=a Python that has it)")
+
+
+def _each_its_own(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return asv's ``run_benchmarks`` without those that have no cell in an environment."""
+
+    def run_benchmarks(benchmarks: Any, env: StackEnvironment, *args: Any, **kwargs: Any) -> Any:
+        left_out = skipped(env.share, benchmarks, env.profile)
+        for _ in left_out:
+            log.step()
+        return original(benchmarks.filter_out(left_out), env, *args, **kwargs)
+
+    return run_benchmarks
+
+
 def _mark_rest(results: Path, share: Share, stack: Stack, profile: Profile, run: str) -> None:
     """Say in a document of each subject that has none that the run was stopped."""
     session = Session(results, stack, profile, run, progress.Lines(sys.stderr), share=share)
@@ -244,3 +273,4 @@ def setup() -> None:
     MachineCollection.get_machine_file_path = staticmethod(_machine_file)
     MachineCollection.load = classmethod(_load_machine)
     Run.run = classmethod(_measured(Run.run))
+    asv_run.run_benchmarks = _each_its_own(asv_run.run_benchmarks)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from allocmark import interpreters
 from allocmark.stack import installed, lacks_cuda
 
 TRACKED = ("torch", "tensorflow")
@@ -28,12 +29,12 @@ class Share:
 
 
 def found() -> tuple[str, ...]:
-    """Return the tracked frameworks that are installed with CUDA, each in its interpreter.
+    """Return the tracked frameworks that are installed with CUDA and not left out of this run.
 
     Where there is none it is the first all the same, so that everything has a stack to say so
     under. Raises `AllocmarkError` where an interpreter that the user has named cannot be asked.
     """
-    here = tuple(name for name in TRACKED if _is_here(name))
+    here = tuple(name for name in TRACKED if why_absent(name) is None)
     return here or TRACKED[:1]
 
 
@@ -49,6 +50,16 @@ def share(framework: str | None) -> Share:
     return Share(framework or among[0], among)
 
 
-def _is_here(framework: str) -> bool:
-    versions = installed(framework)
-    return bool(versions.get(framework)) and not lacks_cuda(framework, versions)
+def why_absent(framework: str) -> str | None:
+    """Return why a tracked framework has no stack, None where it has.
+
+    Raises `AllocmarkError` where an interpreter that the user has named cannot be asked.
+    """
+    if reason := interpreters.left_out(framework):
+        return reason
+    versions, where = installed(framework), interpreters.interpreter(framework)
+    if not versions.get(framework):
+        return f"{framework} is not installed for {where}"
+    if lacks_cuda(framework, versions):
+        return f"{framework} {versions[framework]} of {where} is a build without CUDA"
+    return None

@@ -179,10 +179,9 @@ def installed(framework: str = "auto") -> dict[str, str | None]:
     None if it was built without, absent if it does not tell. Raises `AllocmarkError` where an
     interpreter that the user has named cannot be asked.
     """
-    python = interpreters.interpreter(framework)
-    if python == sys.executable:
+    if interpreters.is_this(framework):
         return _installed_here()
-    return dict(_installed_there(framework, python))
+    return dict(_installed_there(framework, interpreters.interpreter(framework)))
 
 
 @functools.cache

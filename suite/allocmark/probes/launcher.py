@@ -59,6 +59,8 @@ class Child:
     """One started process: prepares at once, measures when told to."""
 
     def __init__(self, request: Request) -> None:
+        if why := interpreters.left_out(request.framework):
+            raise NotMeasurableError(f"{request.framework} is left out of this run: {why}")
         self.request = request
         read_end, write_end = os.pipe()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
@@ -99,7 +101,7 @@ class Child:
             reason = (
                 f"stopped after its time limit of {self.request.limit_s:.0f} s"
                 if timed_out
-                else _ending(code, self._error_text())
+                else ending(code, self._error_text())
             )
             outcome.failures.append(Failure(outcome.stage, reason))
         self.close()
@@ -198,7 +200,7 @@ def _parse(request: Request, seconds: float, lines: Sequence[bytes]) -> _Parsed:
     return parsed
 
 
-def _ending(code: int, stderr: str) -> str:
+def ending(code: int, stderr: str) -> str:
     """Say in one sentence how a child ended that should not have."""
     last = next((line for line in reversed(stderr.splitlines()) if line.strip()), "")
     if code < 0:

@@ -1,0 +1,51 @@
+"""Which of asv's benchmarks have a part in one of the stacks of a run.
+
+asv runs every benchmark in every environment; one that names allocators of another stack only
+would print and keep a table without a figure.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from allocmark.allocators import registry
+from allocmark.frameworks import Share
+from allocmark.probes import experiments
+from allocmark.probes.experiment import PROFILES, Profile
+from allocmark.probes.session import subjects_of
+
+
+def skipped(share: Share, benchmarks: Mapping[str, Any], profile: Profile) -> list[str]:
+    """Return the names of the benchmarks without a part in that stack.
+
+    The module of a benchmark is named like its experiment. An experiment with subjects here keeps
+    one of its benchmarks in any case, since asv's run is what lets it be measured.
+    """
+    allocators = list(registry().values())
+    chosen = [experiments.experiment(name) for name in experiments.NAMES]
+    here = {e.name: set(subjects_of(share, e, allocators, profile)) for e in chosen}
+    known = {s for e in chosen for s in e.subjects(allocators, PROFILES["full"])}
+    found, measuring = [], set()
+
+    def foreign(name: str) -> bool:
+        named = _named(benchmarks[name]) & known
+        return bool(named) and not named & here[_experiment(name)]
+
+    # The others come first, so that no foreign one is kept where one of them measures.
+    for name in sorted((n for n in benchmarks if _experiment(n) in here), key=foreign):
+        key = benchmarks[name]["setup_cache_key"]
+        if not here[_experiment(name)] or (foreign(name) and key in measuring):
+            found.append(name)
+        measuring.add(key)
+    return found
+
+
+def _experiment(benchmark: str) -> str:
+    return benchmark.partition(".")[0]
+
+
+def _named(benchmark: Mapping[str, Any]) -> set[Any]:
+    """Return the values of a benchmark's axes, which asv keeps as source text."""
+    return {ast.literal_eval(value) for axis in benchmark["params"] for value in axis}
