@@ -43,6 +43,7 @@ MAY_IMPORT = {
     "compare": set(),
     "gate": {"compare", "report", "stack"},
     "history": set(),
+    "nightly": {"compare", "gate", "probes", "report", "stack"},
     "report": {"allocators", "compare", "store"},  # the names of allocators, for the order of rows
     "emulator": set(),
     "benchmarks": {"cells", "tracking", "workloads"},
@@ -52,7 +53,18 @@ MAY_IMPORT = {
 STARTS_THE_EMULATOR = ("emulator", "cli", "replaying")
 FRAMEWORKS = {"torch", "tensorflow", "cupy", "jax", "rmm"}
 NO_FRAMEWORK_AT_ALL = (
-    *("benchmarks", "store", "compare", "gate", "history", "report", "stack", "cells", "tracking"),
+    *(
+        "benchmarks",
+        "store",
+        "compare",
+        "gate",
+        "history",
+        "nightly",
+        "report",
+        "stack",
+        "cells",
+        "tracking",
+    ),
     *("cli", "run"),
 )
 

@@ -1,0 +1,56 @@
+"""What moved between two stacks, and which of it a rerun can put back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from allocmark.compare.model import Change
+
+_SYSTEM = {
+    "driver": "driver",
+    "cuda": "newest CUDA that the driver serves",
+    "kernel": "kernel",
+    "gpu": "GPU",
+    "power limit": "power limit",
+    "persistence mode": "persistence mode",
+    "CPU": "CPU",
+    "CPU governor": "CPU governor",
+    "container": "container",
+    "ECC": "ECC",
+    "MIG": "MIG",
+    "MPS": "MPS",
+    "host memory": "host memory",
+    "number of CPUs": "number of CPUs",
+}
+"""Facts of the machine: a rerun tonight is under the new ones in any case."""
+_REPEATED = {"framework_version", "emulated", "framework"}
+"""Said already by the package's own name, or no factor."""
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What differs, apart: the machine with its driver, and what is installed for Python."""
+
+    system: tuple[Change, ...]
+    software: tuple[Change, ...]
+
+    def sentence(self) -> str:
+        """Return what moved in one sentence."""
+        moved = [f"{c.name} {c.a} to {c.b}" for c in (*self.system, *self.software)]
+        return f"moved: {', '.join(moved)}" if moved else "nothing in the stack moved"
+
+
+def factors(environment: Sequence[Change]) -> Factors:
+    """Sort the differences of a comparison's environment."""
+    system = tuple(
+        Change(_SYSTEM[change.name], change.a, change.b)
+        for change in environment
+        if change.name in _SYSTEM
+    )
+    software = tuple(
+        change
+        for change in environment
+        if change.name not in _SYSTEM and change.name not in _REPEATED
+    )
+    return Factors(system, software)

@@ -1,0 +1,185 @@
+"""The steps of a night, each written down as it ends; a night that crashed goes on at the next."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from allocmark import documents
+from allocmark.compare.thresholds import Thresholds, load
+from allocmark.documents import write_whole
+from allocmark.errors import EXIT_FINE, AllocmarkError
+from allocmark.gate.gating import Gate, gate
+from allocmark.gate.rerunning import measure_again, rerun_into
+from allocmark.gate.runs import RecordedRun, runs_below
+from allocmark.nightly import state
+from allocmark.nightly.blame import Blame, MeasureOld, blame
+from allocmark.nightly.factors import factors
+from allocmark.nightly.state import Night
+from allocmark.nightly.summary import first_night, summary
+from allocmark.probes import run_state
+from allocmark.report.comparison import as_json
+from allocmark.stack import ALIAS, is_emulated
+
+SUMMARY = "summary.md"
+COMPARISON = "comparison.json"
+INTERPRETERS = "interpreters.json"
+"""Which interpreter measured which night: of this machine, so beside the record and not in it."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a night does.
+
+    `record` holds the nights, `scratch` what is no record. `filters` are further arguments of
+    ``allocmark run``: with them only a part is measured. `last` good nights are the baseline,
+    `rounds` how often unclear documents are measured again.
+    """
+
+    record: Path
+    scratch: Path
+    lane: str
+    profile: str = "quick"
+    filters: Sequence[str] = ()
+    last: int = 3
+    rounds: int = 2
+    thresholds: Path | None = None
+
+
+def run_night(options: Options, say: Callable[[str], None]) -> Night:
+    """Do what is left of the night. Raises `AllocmarkError` where a step fails: it is kept.
+
+    The outcome of the returned night is ``first``, ``fine``, ``regression`` or ``unclear``.
+    """
+    night = state.begin(options.record, options.lane, options.profile, host_digest())
+    if night.done:
+        say(f"night {night.folder.name} goes on after {night.done[-1]}")
+    if "measured" not in night.done:
+        _remember(options.scratch, night)
+        _measure(options, night)
+        night = night.with_step("measured")
+    if "gated" not in night.done:
+        night = _gate(options, night)
+    say((night.folder / SUMMARY).read_text())
+    return night.ended()
+
+
+def host_digest() -> str:
+    """Return what tells this host from others without naming it."""
+    words = f"{platform.node()} {os.environ.get(ALIAS, '')}"
+    return hashlib.sha256(words.encode()).hexdigest()[:12]
+
+
+def _measure(options: Options, night: Night) -> None:
+    """Measure in a process of its own; what an earlier try finished is taken over."""
+    command = [sys.executable, "-m", "allocmark", "run", "--profile", night.profile]
+    command += ["--results", str(night.results.absolute()), *options.filters]
+    done = subprocess.run(command, check=False)
+    if done.returncode != EXIT_FINE:
+        raise AllocmarkError(
+            f"measuring ended with exit code {done.returncode}: the same command carries the night "
+            f"on ({night.folder})"
+        )
+    # asv says so itself; a part that was asked for has no such end.
+    run_state.finish([run.folder for run in runs_below(night.results)])
+
+
+def _gate(options: Options, night: Night) -> Night:
+    earlier = [
+        other
+        for other in state.nights_of(options.record, night.lane)
+        if other.finished and other.is_good and other.folder != night.folder
+    ]
+    rules = load(options.thresholds)
+    candidates = runs_below(night.results)
+    if not candidates:
+        raise AllocmarkError(f"{night.folder} holds no results: measure again in a new night")
+    held = [_gated(options, night, candidate, earlier, rules) for candidate in candidates]
+    gates = [one for one in held if one is not None]
+    if not gates:
+        write_whole(night.folder / SUMMARY, first_night(night).encode())
+        return night.with_step("gated", "first")
+    texts = []
+    for number, (found, old) in enumerate(gates, 1):
+        moved = factors(found.comparison.environment)
+        cause: Blame | None = None
+        if found.outcome == "regression":
+            cause = blame(found, moved, old, rules)
+        texts.append(summary(night, found, moved, cause))
+        name = COMPARISON if len(gates) == 1 else f"{number}-{COMPARISON}"
+        write_whole(night.folder / name, as_json(found.comparison).encode())
+    write_whole(night.folder / SUMMARY, "\n".join(texts).encode())
+    outcomes = {found.outcome for found, _ in gates}
+    worst = next(o for o in ("regression", "unclear", "fine") if o in outcomes)
+    return night.with_step("gated", worst)
+
+
+def _gated(
+    options: Options,
+    night: Night,
+    candidate: RecordedRun,
+    earlier: Sequence[Night],
+    rules: Thresholds,
+) -> tuple[Gate, MeasureOld | None] | None:
+    """Hold one run against the last good nights of its machine, None if there are none."""
+    before = [
+        (run, other)
+        for other in earlier
+        for run in runs_below(other.results)
+        if run.line == candidate.line and run.finished
+    ][-options.last :]
+    if not before:
+        return None
+    here = is_emulated()
+    found = gate(
+        night.results,
+        rules,
+        candidate=candidate,
+        against=[run for run, _ in before],
+        rerun=rerun_into(_apart(options, night) / "again", emulated_here=here),
+        rounds=options.rounds,
+    )
+    return found, _measure_old(options, night, candidate, before[-1][1], here)
+
+
+def _measure_old(
+    options: Options, night: Night, candidate: RecordedRun, last: Night, emulated: bool
+) -> MeasureOld | None:
+    """Return how to measure with the software of the last good night, None if it is gone."""
+    python = _interpreters(options.scratch).get(last.folder.name)
+    if python is None or python == sys.executable or not Path(python).is_file():
+        return None
+    results = _apart(options, night) / "old-software" / "results"
+    emulate = candidate.machine.startswith("emulated-") and not emulated
+
+    def measure(wanted: Sequence[tuple[str, str]]) -> Sequence[Path]:
+        for experiment, subject in wanted:
+            measure_again(results, candidate.profile, experiment, subject, python, emulate)
+        return sorted(results.rglob(f"*{documents.SUFFIX}"))
+
+    return measure
+
+
+def _apart(options: Options, night: Night) -> Path:
+    """Return where a night keeps what is no record: readings taken again to settle something."""
+    return options.scratch / "again" / night.folder.name
+
+
+def _remember(scratch: Path, night: Night) -> None:
+    known = {**_interpreters(scratch), night.folder.name: sys.executable}
+    write_whole(scratch / INTERPRETERS, (json.dumps(known, indent=1) + "\n").encode())
+
+
+def _interpreters(scratch: Path) -> dict[str, str]:
+    try:
+        known = json.loads((scratch / INTERPRETERS).read_bytes())
+        return {str(name): str(python) for name, python in known.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}

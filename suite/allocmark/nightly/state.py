@@ -1,0 +1,103 @@
+"""Where a night stands, so that one that crashed is carried on and no night replaces another.
+
+``<record>/<lane>/<night>/`` holds a results folder of its own and ``night.json``. A night's name
+ends in random digits, so nights of many machines can be merged, by git too, without a conflict.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from allocmark.documents import write_whole
+from allocmark.errors import AllocmarkError
+
+FILE = "night.json"
+ACCEPTED = "accepted"
+"""A file of this name in a night says that what is worse is wanted: it counts as good."""
+GOOD = ("first", "fine", "unclear")
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+@dataclass(frozen=True)
+class Night:
+    """One night. `done` are the steps that came to their end; `outcome` is the gate's, or first.
+
+    `host` is a digest that tells this machine's nights from those merged into the record.
+    """
+
+    folder: Path
+    lane: str
+    profile: str
+    started: str
+    host: str
+    done: Sequence[str] = field(default_factory=tuple)
+    outcome: str | None = None
+    finished: bool = False
+
+    @property
+    def results(self) -> Path:
+        """Its results folder."""
+        return self.folder / "results"
+
+    @property
+    def is_good(self) -> bool:
+        """Whether later nights may be held against it."""
+        return self.outcome in GOOD or (self.folder / ACCEPTED).exists()
+
+    def with_step(self, step: str, outcome: str | None = None) -> Night:
+        """Return the night with a step done, after writing it down."""
+        night = replace(self, done=(*self.done, step), outcome=outcome if outcome else self.outcome)
+        night.write()
+        return night
+
+    def ended(self) -> Night:
+        """Return the night at its end, after writing it down."""
+        night = replace(self, finished=True)
+        night.write()
+        return night
+
+    def write(self) -> None:
+        """Write it down, whole or not at all."""
+        data = asdict(self)
+        del data["folder"]
+        text = json.dumps(data, indent=1, sort_keys=True) + "\n"
+        write_whole(self.folder / FILE, text.encode())
+
+
+def nights_of(record: Path, lane: str) -> list[Night]:
+    """Return the nights of a lane, oldest first; a damaged ``night.json`` is no night."""
+    found = []
+    for path in sorted((record / lane).glob(f"*/{FILE}")):
+        try:
+            data = json.loads(path.read_bytes())
+            night = Night(folder=path.parent, **data)
+        except (OSError, ValueError, TypeError):
+            continue
+        found.append(night)
+    return sorted(found, key=lambda night: (night.started, night.folder.name))
+
+
+def begin(record: Path, lane: str, profile: str, host: str) -> Night:
+    """Carry on this host's night that was cut off, or begin one.
+
+    Raises `AllocmarkError` for a lane whose name is no plain word.
+    """
+    if not _NAME.fullmatch(lane):
+        raise AllocmarkError(f"{lane!r} is no name of a lane: small letters, digits, dashes")
+    for night in reversed(nights_of(record, lane)):
+        if night.host == host and night.profile == profile:
+            if not night.finished:
+                return night
+            break
+    started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    stamp = started.replace("-", "").replace(":", "")
+    folder = record / lane / f"{stamp}-{secrets.token_hex(4)}"
+    night = Night(folder, lane, profile, started, host)
+    night.write()
+    return night

@@ -1,0 +1,80 @@
+"""A night in Markdown, ready to be an issue: what moved, by how much, and how to see it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from allocmark.compare.model import VERDICTS, Comparison
+from allocmark.gate.gating import Gate
+from allocmark.nightly.blame import Blame
+from allocmark.nightly.factors import Factors
+from allocmark.nightly.state import Night
+from allocmark.report.comparison import tables, warnings
+from allocmark.report.escape import markdown_line
+from allocmark.report.markdown import band, bullets, heading
+from allocmark.report.markdown import table as markdown_table
+
+_TABLES = ("worse", "changed", "environment", "means", "better")
+_SHOWN = 25
+_COMMANDS = 10
+
+
+def title(night: Night, gate: Gate | None) -> str:
+    """Return the issue's title."""
+    if gate is None:
+        return f"{night.lane} lane: first night, nothing to hold it against"
+    machine = gate.candidate.machine
+    counts = gate.comparison.counted()
+    if gate.outcome == "regression":
+        lost = f", {len(gate.lost)} lost" if gate.lost else ""
+        return f"{night.lane} lane, {machine}: {counts['worse']} figures worse{lost}"
+    return f"{night.lane} lane, {machine}: {gate.outcome}"
+
+
+def first_night(night: Night) -> str:
+    """Return the summary of a lane's first night."""
+    return f"{heading(1, title(night, None))}\n\nNight {night.folder.name}.\n"
+
+
+def summary(night: Night, gate: Gate, moved: Factors, blame: Blame | None) -> str:
+    """Return the summary of a night that was held against earlier ones."""
+    found = gate.comparison
+    counts = ", ".join(f"{found.counted()[verdict]} {verdict}" for verdict in VERDICTS)
+    parts = [heading(1, title(night, gate))]
+    if any(row.emulated for row in found.rows):
+        parts.append(band())
+    parts += [
+        bullets(warnings(found)),
+        markdown_line(f"Night {night.folder.name}, profile {night.profile}: {counts}."),
+        markdown_line(f"{moved.sentence()[0].upper()}{moved.sentence()[1:]}."),
+        markdown_line(blame.sentence) if blame else "",
+    ]
+    shown = {table.id: table for table in tables(found, _SHOWN)}
+    # The band stands once, above everything.
+    parts += [
+        markdown_table(replace(shown[name], emulated=False), 2) for name in _TABLES if name in shown
+    ]
+    parts += [_lost(gate), _again(found)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _lost(gate: Gate) -> str:
+    if not gate.lost:
+        return ""
+    lines = [f"{one.place}: {one.reason}" for one in gate.lost[:_SHOWN]]
+    more = len(gate.lost) - len(lines)
+    lines += [f"and {more} more"] if more else []
+    return f"{heading(2, f'No longer measured: {len(gate.lost)}')}\n\n{bullets(lines)}"
+
+
+def _again(found: Comparison) -> str:
+    commands = list(dict.fromkeys(row.command for row in found.of("worse")))
+    if not commands:
+        return ""
+    return f"{heading(2, 'To see it again')}\n\n{_code(commands[:_COMMANDS])}"
+
+
+def _code(lines: Sequence[str]) -> str:
+    # Four spaces: no fence that a foreign name could end.
+    return "\n".join(f"    {' '.join(line.split())}" for line in lines)
