@@ -39,6 +39,26 @@ def replay(
     typer.echo(answer(asked, format), nl=False)
 
 
+def record(
+    command: Annotated[list[str], typer.Argument(help="The command, after --.")],
+    out: Annotated[Path, typer.Option(help="The snapshot's file.")] = Path("snapshot.pickle"),
+    on_oom: Annotated[bool, typer.Option("--on-oom", help="Write at OOM only.")] = False,
+    max_entries: Annotated[
+        int | None, typer.Option(help="Entries to keep, the newest (default: a million).")
+    ] = None,
+    no_stacks: Annotated[
+        bool, typer.Option("--no-stacks", help="Without the lines of code: cheaper.")
+    ] = False,
+) -> None:
+    """Run a command with torch's memory history on; write a snapshot at OOM, exit or signal."""
+    from allocmark.recording.record import MOST_ENTRIES, Options
+    from allocmark.recording.record import record as start
+
+    options = Options(out, max_entries or MOST_ENTRIES, not no_stacks, on_oom)
+    raise typer.Exit(start(command, options))
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
+    app.command(context_settings={"ignore_unknown_options": True})(record)
     app.command()(replay)

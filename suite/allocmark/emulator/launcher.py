@@ -6,12 +6,11 @@ import contextlib
 import ctypes
 import os
 import platform
-import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from allocmark import foreground
 from allocmark.emulator.build import AUDIT, build
 from allocmark.emulator.profile import DEFAULT, load
 from allocmark.errors import AllocmarkError
@@ -23,7 +22,6 @@ _LARGEST_BYTES = 1024 * GIB
 _CONFIG = "ALLOCMARK_EMULATOR_CONFIG"
 _SHARED_MEMORY = Path("/dev/shm")
 _PREFIX = "allocmark-emulator-"
-_PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 def real_driver() -> str | None:
@@ -111,7 +109,7 @@ def emulate(
     among the reasons.
     """
     with emulation(gpu, memory_bytes, devices, times) as variables:
-        return _run(command, {**os.environ, **variables})
+        return foreground.run(command, {**os.environ, **variables})
 
 
 @contextlib.contextmanager
@@ -143,22 +141,3 @@ def _sweep() -> None:
         if owner.isdigit() and not Path("/proc", owner).exists():
             with contextlib.suppress(OSError):  # Another user's, or another launcher was faster.
                 path.unlink()
-
-
-def _run(command: Sequence[str], environment: dict[str, str]) -> int:
-    try:
-        process = subprocess.Popen(command, env=environment)
-    except OSError as error:
-        raise AllocmarkError(f"cannot run {command[0]}: {error.strerror}") from error
-    previous = {
-        number: signal.signal(number, lambda got, _frame: process.send_signal(got))
-        for number in _PASSED_ON
-    }
-    # Ctrl-C reaches the command by itself (one terminal); this process waits for its end.
-    previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        status = process.wait()
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-    return 128 - status if status < 0 else status

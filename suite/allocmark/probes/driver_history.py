@@ -33,6 +33,7 @@ class DriverHistory:
     counts: Counter[tuple[int, int]]
     peak_event: int
     peak_reserved_bytes: int
+    peak_segments: int
 
 
 def keeps(allocator: Allocator) -> bool:
@@ -58,7 +59,7 @@ def end(script: Script, device: int) -> DriverHistory:
     entries = memory._snapshot()["device_traces"][device]
     memory._record_memory_history(None)
     counts: Counter[tuple[int, int]] = Counter()
-    allocations = reserved = peak = 0
+    allocations = reserved = peak = segments = most = 0
     peak_allocation = -1
     for entry in entries:
         action = entry["action"]
@@ -67,9 +68,12 @@ def end(script: Script, device: int) -> DriverHistory:
         elif action in CALLS:
             size = entry["size"]
             counts[CALLS.index(action), size] += 1
-            reserved += size if action in _GROWS else -size
+            grows = action in _GROWS
+            reserved += size if grows else -size
+            segments += 1 if grows else -1
+            most = max(most, segments)
             if reserved > peak:
                 peak, peak_allocation = reserved, allocations
     events = np.flatnonzero(script.trace.op == Op.ALLOC)
     inside = 0 <= peak_allocation < len(events)
-    return DriverHistory(counts, int(events[peak_allocation]) if inside else -1, peak)
+    return DriverHistory(counts, int(events[peak_allocation]) if inside else -1, peak, most)

@@ -8,11 +8,12 @@ trace of theirs, in the same fresh processes as every experiment. Figures: those
 | --- | --- | --- |
 | ``smallest_capacity_bytes``, ``resolution_bytes`` | bytes | the least memory, context apart, in which it completes, giving its cache back where it must; step of that search |
 | ``completes`` | 0 or 1 | whether it completes in ``capacity_bytes`` |
-| ``capacity_retries``, ``capacity_driver_allocs``, ``capacity_driver_frees``, ``failed_event`` | | of that run |
+| ``capacity_peak_reserved_bytes``, ``capacity_peak_segments``, ``capacity_retries``, ``capacity_driver_allocs``, ``capacity_driver_frees``, ``failed_event`` | | of that run |
+| ``peak_segments`` | segments | most segments at once, without a limit |
 
-Series ``driver_calls`` (kind, size, calls), ``memory`` (the curve), ``segments`` and ``blocks``
-with ``{at: peak}`` where reserved memory is first at its peak and ``{at: failure}`` where the run
-in ``capacity_bytes`` ended. Notes ``setting``, ``peak_event``, ``error``.
+Series ``driver_calls`` and ``capacity_driver_calls`` (kind, size, calls), ``memory`` (the curve
+without a limit), ``segments`` and ``blocks`` with ``{at: failure}`` where the run in
+``capacity_bytes`` failed, else ``{at: peak}`` where reserved memory is first at its peak. Notes ``setting``, ``peak_event``, ``error``.
 """  # noqa: E501 - a table's row is one line
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from allocmark.allocators.torch_caching import TorchSetting
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Figure
 from allocmark.probes import block_map, driver_history
-from allocmark.probes.ballast import Ballast
-from allocmark.probes.capacity import steps_within
-from allocmark.probes.capacity_search import smallest_capacity
+from allocmark.probes.ballast import STEP_BYTES, Ballast
+from allocmark.probes.capacity_bracket import narrow
+from allocmark.probes.driver_history import DriverHistory
 from allocmark.probes.experiment import Experiment, Profile
 from allocmark.probes.fragmentation_setting import setting_in_force
 from allocmark.probes.fragmentation_vector import figures, run_once
@@ -43,6 +44,11 @@ from allocmark.probes.request import Request
 from allocmark.workloads.trace import Op, Trace
 
 METER = "ballast, cudaMemGetInfo"
+_WITHIN = (
+    ("capacity_retries", "retries", "retries"),
+    ("capacity_driver_allocs", "calls", "driver_allocs"),
+    ("capacity_driver_frees", "calls", "driver_frees"),
+)
 _COLUMNS = ("op", "block", "size", "stream")
 
 
@@ -84,7 +90,7 @@ class ReplayRecording(Experiment):
         open_streams(script, allocator)
         run = _Run(script, allocator, request.device, recorder)
         with recorder.stage("without a limit"):
-            run.without_limit()
+            run.without_limit(draw=asked["capacity_bytes"] is None)
         if Capability.RESTART not in allocator.capabilities:
             return
         with Ballast(request.device) as ballast:
@@ -109,81 +115,99 @@ class _Run:
     ) -> None:
         self._script, self._allocator = script, allocator
         self._device, self._recorder = device, recorder
-        self._unlimited_bytes = 0
-        self._run_seconds = 0.0
+        self._has_history = driver_history.keeps(allocator)
+        self._serves_bytes: int | None = None
+        self._fails_bytes = script.peak_requested_bytes // STEP_BYTES * STEP_BYTES - STEP_BYTES
+        """Less than what is alive at once: nothing completes in it."""
 
-    def without_limit(self) -> None:
-        """Run with all the memory there is: the vector, the driver's calls, the map at the peak."""
+    def without_limit(self, draw: bool) -> None:
+        """Run with all the memory there is: the vector, the driver's calls, the map if asked."""
         script, allocator = self._script, self._allocator
         restart(allocator)
-        with_history = driver_history.keeps(allocator)
-        if with_history:
+        if self._has_history:
             driver_history.begin()
         vector = run_once(script, allocator)
-        history = driver_history.end(script, self._device) if with_history else None
+        history = driver_history.end(script, self._device) if self._has_history else None
         for figure in figures([vector], script, allocator, script.trace.name):
             self._recorder.figure(figure)
         self._recorder.series("memory", {}, **vector.curve)
         seen = vector.values
-        self._unlimited_bytes = int(max(seen["device_bytes"], seen.get("peak_reserved_bytes", 0)))
-        self._run_seconds = seen["replay_seconds"]
+        held = int(max(seen["device_bytes"], seen.get("peak_reserved_bytes", 0)))
+        self._serves_bytes = -(-held // STEP_BYTES) * STEP_BYTES
         if history is not None:
-            self._send_calls(history.counts)
-            self._map(history.peak_event)
+            self._tell(history, "")
+            if draw:
+                restart(allocator)
+                self._map(history.peak_event)
         elif Capability.CACHE not in allocator.capabilities:
-            self._send_calls(_uncached(script.trace))
-
-    def _send_calls(self, counts: Mapping[tuple[int, int], int]) -> None:
-        kinds, sizes = zip(*sorted(counts), strict=True) if counts else ((), ())
-        calls = [counts[key] for key in sorted(counts)]
-        self._recorder.series("driver_calls", {}, kind=kinds, size=sizes, calls=calls)
-
-    def _map(self, event: int) -> None:
-        self._recorder.note("peak_event", event)
-        restart(self._allocator)
-        replay_until(
-            self._script, self._allocator, event, lambda held: self._send_map(held, "peak")
-        )
-
-    def _send_map(self, held: Sequence[int | None], at: str) -> None:
-        if driver_history.keeps(self._allocator):
-            block_map.send(self._recorder, held, self._device, {"at": at})
+            self._send_calls(_uncached(script.trace), "")
 
     def within(self, capacity_bytes: int, ballast: Ballast) -> None:
-        """Run with that much left to it, and say where it fails if it does."""
+        """Run with that much left to it; say where it fails if it does, and draw that moment."""
         allocator = self._leave(capacity_bytes, ballast)
         first = allocator.stats()
-        done = replay_until(
-            *(self._script, allocator, len(self._script) - 1),
-            on_failure=lambda held: self._send_map(held, "failure"),
-        )
+        if self._has_history:
+            driver_history.begin()
+        last_event = len(self._script) - 1
+        fails = lambda held: self._send_map(held, "failure")  # noqa: E731
+        done = replay_until(self._script, allocator, last_event, on_failure=fails)
+        history = driver_history.end(self._script, self._device) if self._has_history else None
         last = allocator.stats()
         self._figure("completes", "bool", int(done.completed))
         self._figure("capacity_bytes", "bytes", capacity_bytes)
-        for metric, unit, name in (
-            ("capacity_retries", "retries", "retries"),
-            ("capacity_driver_allocs", "calls", "driver_allocs"),
-            ("capacity_driver_frees", "calls", "driver_frees"),
-        ):
+        for metric, unit, name in _WITHIN:
             before, after = getattr(first, name), getattr(last, name)
             if before is not None and after is not None:
                 self._figure(metric, unit, after - before)
+        if last.peak_reserved_bytes is not None:
+            self._figure("capacity_peak_reserved_bytes", "bytes", last.peak_reserved_bytes)
+        if history is not None:
+            self._tell(history, "capacity_")
         if done.failed_event is not None:
+            self._fails_bytes = max(self._fails_bytes, capacity_bytes)
             self._figure("failed_event", "event", done.failed_event)
             self._recorder.note("error", done.error)
+            return
+        self._serves_bytes = min(self._serves_bytes or capacity_bytes, capacity_bytes)
+        if history is not None:
+            self._leave(capacity_bytes, ballast)
+            self._map(history.peak_event)
 
     def search(self, seconds: float, ballast: Ballast) -> None:
         """Look for the smallest capacity in about that time."""
-        steps = steps_within(seconds, self._run_seconds)
+        if self._serves_bytes is None:
+            raise NotMeasurableError("it completed in no run: there is no upper end to search from")
 
         def completes(capacity_bytes: int) -> bool:
             return replay(self._script, self._leave(capacity_bytes, ballast)).completed
 
         live = self._script.peak_requested_bytes
-        found = smallest_capacity(completes, live, self._unlimited_bytes, steps)
-        self._figure("resolution_bytes", "bytes", found.resolution_bytes)
-        if found.capacity_bytes is not None:
-            self._figure("smallest_capacity_bytes", "bytes", found.capacity_bytes, found.flags)
+        low = min(self._fails_bytes, self._serves_bytes)
+        found = narrow(completes, live, low, self._serves_bytes, seconds)
+        flags = () if found.settled else ("not-settled",)
+        self._figure("smallest_capacity_bytes", "bytes", found.serves_bytes, flags)
+        self._figure("resolution_bytes", "bytes", found.serves_bytes - found.fails_bytes)
+
+    def _tell(self, history: DriverHistory, prefix: str) -> None:
+        self._figure(f"{prefix}peak_segments", "segments", history.peak_segments)
+        self._send_calls(history.counts, prefix)
+
+    def _send_calls(self, counts: Mapping[tuple[int, int], int], prefix: str) -> None:
+        kinds, sizes = zip(*sorted(counts), strict=True) if counts else ((), ())
+        calls = [counts[key] for key in sorted(counts)]
+        name = f"{prefix}driver_calls"
+        self._recorder.series(name, {}, kind=kinds, size=sizes, calls=calls)
+
+    def _map(self, event: int) -> None:
+        """Draw the moment of that event; the allocator is clean."""
+        if event >= 0:
+            self._recorder.note("peak_event", event)
+            draw = lambda held: self._send_map(held, "peak")  # noqa: E731
+            replay_until(self._script, self._allocator, event, draw)
+
+    def _send_map(self, held: Sequence[int | None], at: str) -> None:
+        if self._has_history:
+            block_map.send(self._recorder, held, self._device, {"at": at})
 
     def _leave(self, capacity_bytes: int, ballast: Ballast) -> Allocator:
         self._allocator.restart()

@@ -15,19 +15,22 @@ SCHEMA = 1
 FORMAT = "allocmark-replay"
 FIGURES = (
     *("peak_requested_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "waste_ratio"),
-    *("segments", "driver_allocs", "driver_frees", "retries"),
-    *("smallest_capacity_bytes", "resolution_bytes"),
-    *("completes", "capacity_retries", "capacity_driver_allocs", "capacity_driver_frees"),
-    *("failed_event", "replay_seconds"),
+    *("peak_segments", "driver_allocs", "driver_frees", "retries"),
+    *("smallest_capacity_bytes", "resolution_bytes", "completes", "capacity_bytes"),
+    *("capacity_peak_reserved_bytes", "capacity_peak_segments", "capacity_retries"),
+    *("capacity_driver_allocs", "capacity_driver_frees", "failed_event", "replay_seconds"),
 )
 """What is kept of a child's figures; missing ones are None, with a reason where one is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingAnswer:
-    """One setting. `smallest_card_bytes` is peak reserved plus what lies outside the allocator;
-    `tight_card_bytes` the same with the smallest capacity in which it still completes, giving its
-    cache back and asking again. `reason` says why there are no figures.
+    """One setting. `reason` says why there are no figures.
+
+    `smallest_card_bytes` is the smallest capacity in which it completes (giving its cache back and
+    asking again, if it must) plus what lies outside the allocator; `no_retry_card_bytes` the same
+    with its peak of reserved memory, so that it never has to. `driver_time` is of the run on the
+    card where one is known, else of the run without a limit.
     """
 
     setting: Setting
@@ -35,7 +38,7 @@ class SettingAnswer:
     reasons: Mapping[str, str]
     driver_time: DriverTime | None
     smallest_card_bytes: int | None
-    tight_card_bytes: int | None
+    no_retry_card_bytes: int | None
     reason: str = ""
     error: str = ""
     in_force: str = ""
@@ -69,6 +72,8 @@ class Answer:
     settings: Sequence[SettingAnswer]
     outside: Term
     card: Term | None
+    card_is_recorded: bool
+    """Whether the card is the one of the recorded run, not one that was asked for."""
     where: str
     emulated: bool
     doubts: Sequence[str]
@@ -81,19 +86,32 @@ class Answer:
 
     @property
     def agreement(self) -> str:
-        """Say how the replay under the recorded setting agrees with what was recorded."""
+        """Say how the replay under the recorded setting agrees with what was recorded.
+
+        A run that ran short of its card is held against the replay in as much memory.
+        """
         own = self.recorded
-        if own is None or own.reason:
-            return "the recorded setting is not known or could not run: nothing to hold against"
+        if own is None:
+            return (
+                "the setting of the recorded run is not known: nothing to hold the replay against"
+            )
+        on_card = self.card_is_recorded and own.figure("capacity_bytes") is not None
+        if own.reason and not on_card:
+            return "the recorded setting could not be replayed: nothing to hold against"
         words = []
         for name, what in _COMPARED.items():
-            was, now = self.recording.counted.get(name), own.figure(_REPLAYED.get(name, name))
-            if was is None or now is None:
-                continue
-            if was == now:
-                words.append(f"{what} equal ({was})")
-            else:
-                words.append(f"{what} {now}, recorded {was} ({(now - was) / max(1, was):+.2%})")
+            was, now = self.recording.counted.get(name), own.figure(_replayed(name, on_card))
+            if was is not None and now is not None:
+                same = f"{what} equal ({was})"
+                off = f"{what} {now}, recorded {was} ({(now - was) / max(1, was):+.2%})"
+                words.append(same if was == now else off)
+        if self.recording.failed and on_card:
+            was, now = self.recording.failed[-1].event, own.figure("failed_event")
+            words.append(
+                "it fails at the recorded event"
+                if was == now
+                else f"recorded failure at event {was}, replayed: {'none' if now is None else now}"
+            )
         return f"replay under {own.name}: " + (
             "; ".join(words) or "nothing was recorded to compare"
         )
@@ -125,7 +143,11 @@ _COMPARED = {
     "driver_allocs": "driver allocations",
     "retries": "retries",
 }
-_REPLAYED = {"peak_segments": "segments"}
+
+
+def _replayed(name: str, on_card: bool) -> str:
+    """Return the figure of a replay that a recorded one is held against."""
+    return f"capacity_{name}" if on_card else name
 
 
 def _setting_json(answer: SettingAnswer) -> dict[str, Any]:
@@ -137,7 +159,7 @@ def _setting_json(answer: SettingAnswer) -> dict[str, Any]:
         "in_force": answer.in_force,
         "reason": answer.reason or None,
         "smallest_card_bytes": answer.smallest_card_bytes,
-        "tight_card_bytes": answer.tight_card_bytes,
+        "no_retry_card_bytes": answer.no_retry_card_bytes,
         "fits": answer.completes,
         "error": answer.error or None,
         "driver_seconds": time.seconds if time else None,

@@ -90,9 +90,10 @@ def replay(
         _ranked(answers),
         around,
         card,
+        card is not None and options.capacity_bytes is None,
         where,
         emulated,
-        [*recording.doubts, *_doubts(recording)],
+        [*recording.doubts, *_doubts(recording, chosen, emulated)],
         time.monotonic() - begin,
     )
 
@@ -131,27 +132,27 @@ def _answer(setting: Setting, outcome: Outcome, around: Term, gpu: str) -> Setti
         elif failure.stage == "the capacity asked for":
             reasons["completes"] = failure.reason
     peak = values.get("peak_reserved_bytes")
-    least = values.get("smallest_capacity_bytes")
+    least = values.get("smallest_capacity_bytes", peak)
     reason = ""
     if peak is None:
         failures = [failure.reason for failure in outcome.failures]
         reason = failures[0] if failures else reasons.get("peak_reserved_bytes", "nothing was told")
         # torch's own words go on with what its user should do.
         reason = ". ".join(reason.split(". ")[:_SENTENCES])
-    calls = next((s for s in outcome.series if s.name == "driver_calls"), None)
-    curve = next((s.columns for s in outcome.series if s.name == "memory"), {})
+    series = {one.name: one.columns for one in outcome.series}
+    calls = series.get("capacity_driver_calls", series.get("driver_calls"))
     return SettingAnswer(
         setting,
         values,
         reasons,
-        driver_time.estimate(calls.columns, gpu) if calls else None,
-        None if peak is None else int(peak) + around.value_bytes,
+        driver_time.estimate(calls, gpu) if calls else None,
         None if least is None else int(least) + around.value_bytes,
+        None if peak is None else int(peak) + around.value_bytes,
         reason,
         str(outcome.notes.get("error", "")),
         str(outcome.notes.get("setting", "")),
         round(outcome.seconds, 3),
-        curve,
+        series.get("memory", {}),
         _maps(outcome),
     )
 
@@ -191,9 +192,15 @@ def _ranked(answers: Sequence[SettingAnswer]) -> list[SettingAnswer]:
     return sorted(answers, key=key)
 
 
-def _doubts(recording: Recording) -> list[str]:
+def _doubts(recording: Recording, chosen: Sequence[Setting], emulated: bool) -> list[str]:
     """Say what differs between the recorded program and what replays it."""
     told = []
+    pools = [s.name for s in chosen if "cudaMallocAsync" in str(s.allocator.environment)]
+    if emulated and pools:
+        told.append(
+            f"{', '.join(pools)}: that pool lives in NVIDIA's driver, and the emulated one has a "
+            "model of it; take its figures from a GPU"
+        )
     was = str(recording.environment.get("torch", ""))
     now = str(installed("torch").get("torch") or "")
     if was and now and was != now:

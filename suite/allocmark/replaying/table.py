@@ -12,10 +12,14 @@ from allocmark.replaying.run import summary
 from allocmark.units import format_bytes
 
 _COLUMNS = (
-    *("setting", "peak reserved", "waste", "driver calls", "in the driver", "smallest card"),
-    *("with retries", "fits"),
+    "peak\nreserved",
+    "waste",
+    "smallest\ncard",
+    "without\nretry",
+    "driver\ncalls",
+    "in driver",
 )
-_WORDS = ("setting", "fits")
+_ON_CARD = ("retries", "this card")
 
 
 def render(answer: Answer) -> RenderableType:
@@ -28,40 +32,40 @@ def render(answer: Answer) -> RenderableType:
     ]
     if answer.card is not None:
         head.append(f"the card: {in_words(answer.card)}")
-    table = Table(title="Settings, best first", title_justify="left")
-    for column in _COLUMNS:
-        table.add_column(column, justify="left" if column in _WORDS else "right", overflow="fold")
+    table = Table("setting", title="Settings, best first", title_justify="left")
+    for column in (*_COLUMNS, *(_ON_CARD if answer.card else ())):
+        table.add_column(column, justify="right", no_wrap=True)
     for one in answer.settings:
         if not one.reason:
-            table.add_row(*_row(one))
+            table.add_row(*_row(one, answer.card is not None))
     parts: list[RenderableType] = [*map(Text, head), table, *map(Text, _notes(answer))]
     return Group(*parts)
 
 
-def _row(one: SettingAnswer) -> list[str]:
+def _row(one: SettingAnswer, on_card: bool) -> list[str]:
     time = one.driver_time
     waste = one.figures.get("waste_ratio")
-    calls = [one.figure("driver_allocs"), one.figure("driver_frees")]
-    counted = [count for count in calls if count is not None]
-    return [
+    counted = [one.figure(f"{'capacity_' * on_card}driver_{what}") for what in ("allocs", "frees")]
+    calls = [count for count in counted if count is not None]
+    row = [
         one.name + (" *" if one.setting.recorded else ""),
         _bytes(one.figure("peak_reserved_bytes")),
         "-" if waste is None else f"{waste:.1%}",
-        str(time.calls) if time else str(sum(counted)) if counted else "-",
-        "-" if time is None else _seconds(time.seconds),
         _bytes(one.smallest_card_bytes),
-        _bytes(one.tight_card_bytes),
-        _fits(one),
+        _bytes(one.no_retry_card_bytes),
+        str(time.calls) if time else str(sum(calls)) if calls else "-",
+        "-" if time is None else _seconds(time.seconds),
     ]
+    if not on_card:
+        return row
+    retries = one.figure("capacity_retries")
+    return [*row, "-" if retries is None else str(retries), _fits(one)]
 
 
 def _fits(one: SettingAnswer) -> str:
     if one.completes is None:
         return "-"
-    if not one.completes:
-        return f"no, at event {one.figure('failed_event')}"
-    retries = one.figure("capacity_retries")
-    return "yes" if not retries else f"yes, {retries} retries"
+    return "fits" if one.completes else f"fails at event {one.figure('failed_event')}"
 
 
 def _notes(answer: Answer) -> list[str]:

@@ -1,0 +1,261 @@
+"""Inside the recorded program: starts torch's history as CUDA starts, writes the snapshot.
+
+Runs in any interpreter that has torch 2.1 or newer, so it uses the standard library only. Nothing
+here may change what the program does, or end it: every fault is reported and passed over.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from types import FrameType, ModuleType
+from typing import Any
+
+VARIABLE = "ALLOCMARK_RECORD"
+"""A JSON object: out, reports, max_entries, stacks, on_oom."""
+FORMAT = 1
+_PAIRS = 500
+_ROUNDS = 5
+_DEPTH = 20
+"""Frames on the stack while the cost of an event is measured."""
+_COUNTERS = {
+    "peak_requested_bytes": "requested_bytes.all.peak",
+    "peak_allocated_bytes": "allocated_bytes.all.peak",
+    "peak_reserved_bytes": "reserved_bytes.all.peak",
+    "reserved_bytes": "reserved_bytes.all.current",
+    "peak_segments": "segment.all.peak",
+    "retries": "num_alloc_retries",
+    "ooms": "num_ooms",
+    "driver_allocs": "num_device_alloc",
+    "driver_frees": "num_device_free",
+}
+
+
+def install() -> None:
+    """Wait for torch to be imported, if this process is to be recorded at all."""
+    text = os.environ.get(VARIABLE)
+    if text:
+        sys.meta_path.insert(0, _Finder(_Recorder(json.loads(text))))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Hears of the import of torch, once."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        self._recorder = recorder
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+        recorder = self._recorder
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            with contextlib.suppress(Exception):
+                recorder.torch_imported(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+class _Recorder:
+    """One process of the program."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        self._asked = asked
+        self._torch: Any = None
+        self._out = ""
+        self._owner = 0
+        self._begin = self._start_seconds = 0.0
+        self._ended_by_oom = False
+
+    def torch_imported(self, torch: Any) -> None:
+        """Have the history begin with CUDA, without starting it."""
+        self._torch = torch
+        if torch.version.cuda is not None:
+            torch.cuda._lazy_call(self._guarded_start)
+            self._on_signals()
+
+    def _guarded_start(self) -> None:
+        try:
+            self._start()
+        except Exception as error:
+            self._report(why="start", fault=f"{type(error).__name__}: {error}"[:500])
+
+    def _start(self) -> None:
+        self._begin = time.monotonic()
+        asked, torch = self._asked, self._torch
+        self._owner = os.getpid()
+        self._out = self._claim(asked["out"])
+        self._history()
+        torch._C._cuda_attach_out_of_memory_observer(self._on_oom)
+        self._watch_exceptions()
+        atexit.register(self._at_exit)
+        self._start_seconds = time.monotonic() - self._begin
+
+    def _history(self) -> None:
+        asked = self._asked
+        self._torch.cuda.memory._record_memory_history(
+            "all",
+            context="all" if asked["stacks"] else None,
+            stacks="python",
+            max_entries=asked["max_entries"],
+        )
+
+    def _claim(self, out: str) -> str:
+        """Return a file that no other process of this run writes."""
+        stem, dot, ending = out.rpartition(".")
+        if not dot or "/" in ending:
+            stem, dot, ending = out, "", ""
+        rank = os.environ.get("RANK", "")
+        if rank.isdecimal() and int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
+            return f"{stem}.rank{rank}{dot}{ending}"
+        try:
+            os.close(os.open(os.path.join(self._asked["reports"], "first"), os.O_CREAT | os.O_EXCL))  # noqa: PTH118
+        except FileExistsError:
+            return f"{stem}.pid{os.getpid()}{dot}{ending}"
+        return out
+
+    def _watch_exceptions(self) -> None:
+        """Learn whether the program ended because memory ran out."""
+        before = sys.excepthook
+
+        def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+            self._ended_by_oom = issubclass(kind, self._torch.cuda.OutOfMemoryError)
+            before(kind, error, trace)
+
+        sys.excepthook = hook
+
+    def _on_oom(self, device: int, asked: int, total: int, free: int) -> None:
+        if os.getpid() == self._owner:
+            self._write("oom")
+
+    def _at_exit(self) -> None:
+        if os.getpid() != self._owner or self._asked["on_oom"]:
+            return
+        if not self._ended_by_oom:
+            self._write("exit", measure=True)
+
+    def _on_signals(self) -> None:
+        """Write at SIGTERM, where the program has no handler of its own."""
+        with contextlib.suppress(ValueError):  # Not the main thread.
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() == self._owner and not self._asked["on_oom"]:
+            self._write("signal")
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def _write(self, why: str, measure: bool = False) -> None:
+        """Write the snapshot, whole or not at all, and report it."""
+        begin = time.monotonic()
+        try:
+            snapshot = self._torch.cuda.memory._snapshot()
+            snapshot["allocmark"] = self._facts(why)
+            _write_whole(self._out, snapshot)
+        except BaseException as error:
+            self._report(why=why, fault=f"{type(error).__name__}: {error}"[:500])
+            return
+        seconds = time.monotonic() - begin
+        entries = sum(map(len, snapshot["device_traces"]))
+        told = {
+            "why": why,
+            "file": self._out,
+            "file_bytes": os.stat(self._out).st_size,  # noqa: PTH116
+            "entries": entries,
+            "full": any(len(t) >= self._asked["max_entries"] for t in snapshot["device_traces"]),
+            "program_seconds": begin - self._begin,
+            "start_seconds": self._start_seconds,
+            "write_seconds": seconds,
+        }
+        del snapshot
+        if measure:
+            with contextlib.suppress(Exception):
+                told["event_seconds"] = self._event_seconds()
+        self._report(**told)
+
+    def _facts(self, why: str) -> dict[str, Any]:
+        """Return what the snapshot itself does not tell, as plain data."""
+        torch = self._torch
+        cuda = torch.cuda
+        counters = {}
+        for device in range(cuda.device_count()):
+            stats = cuda.memory_stats(device)
+            told = {ours: stats[theirs] for ours, theirs in _COUNTERS.items() if theirs in stats}
+            if told.get("peak_reserved_bytes"):
+                counters[str(device)] = told
+        main = max(counters, key=lambda d: counters[d]["peak_reserved_bytes"], default="0")
+        free, total = cuda.mem_get_info(int(main))
+        return {
+            "format": FORMAT,
+            "why": why,
+            "torch": str(torch.__version__),  # A class of its own, which no plain reader builds.
+            "cuda": torch.version.cuda,
+            "python": sys.version.split()[0],
+            "backend": cuda.get_allocator_backend(),
+            "gpu": cuda.get_device_name(int(main)),
+            "device": int(main),
+            "total_bytes": total,
+            "free_bytes": free,
+            "reserved_bytes": cuda.memory_reserved(int(main)),
+            "max_entries": self._asked["max_entries"],
+            "counters": counters,
+        }
+
+    def _event_seconds(self) -> float:
+        """Return what recording one event costs: pairs with the history on, less the same off."""
+        memory = self._torch.cuda.memory
+        self._pairs(_DEPTH)  # What is slow the first time is none of its cost.
+        with_history = min(self._pairs(_DEPTH) for _ in range(_ROUNDS))
+        memory._record_memory_history(None)
+        without = min(self._pairs(_DEPTH) for _ in range(_ROUNDS))
+        # A pair is an allocation, a request to free and its completion.
+        return max(0.0, with_history - without) / (3 * _PAIRS)
+
+    def _pairs(self, depth: int) -> float:
+        if depth:
+            return self._pairs(depth - 1)
+        empty, kind = self._torch.empty, self._torch.uint8
+        begin = time.perf_counter()
+        for _ in range(_PAIRS):
+            empty(512, dtype=kind, device="cuda")
+        return time.perf_counter() - begin
+
+    def _report(self, **told: Any) -> None:
+        with contextlib.suppress(OSError):
+            name = f"report.{os.getpid()}.{time.monotonic_ns()}"
+            path = os.path.join(self._asked["reports"], name)  # noqa: PTH118
+            with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123
+                json.dump(told, stream)
+
+
+def _write_whole(out: str, snapshot: object) -> None:
+    folder = os.path.dirname(os.path.abspath(out))  # noqa: PTH100, PTH120
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".recording-")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            pickle.dump(snapshot, stream)
+        os.replace(temporary, out)  # noqa: PTH105
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise

@@ -1,0 +1,100 @@
+"""Runs a command with torch's memory history on, and says what was written and what it cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from allocmark import foreground
+from allocmark.errors import EXIT_UNCLEAR, AllocmarkError
+from allocmark.units import format_bytes
+
+_HOOK = Path(__file__).parent / "hook"
+_VARIABLE = "ALLOCMARK_RECORD"
+_PATH = "PYTHONPATH"
+MOST_ENTRIES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where to write, how many entries to keep, whether with stacks, and whether only at OOM."""
+
+    out: Path
+    max_entries: int = MOST_ENTRIES
+    stacks: bool = True
+    on_oom: bool = False
+
+
+def record(command: Sequence[str], options: Options) -> int:
+    """Run a command and return its exit status; what was written goes to standard error.
+
+    The status is `EXIT_UNCLEAR` where the command succeeded and nothing was written. Raises
+    `AllocmarkError` for a place that cannot be written to or a command that cannot be started.
+    """
+    out = options.out.absolute()
+    if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
+        raise AllocmarkError(
+            f"{out.parent} is no folder that can be written to: name another --out"
+        )
+    if options.max_entries < 1:
+        raise AllocmarkError(f"{options.max_entries} entries cannot be kept: ask for at least 1")
+    with tempfile.TemporaryDirectory(prefix="allocmark-record-") as reports:
+        asked = {
+            "out": str(out),
+            "reports": reports,
+            "max_entries": options.max_entries,
+            "stacks": options.stacks,
+            "on_oom": options.on_oom,
+        }
+        paths = [str(_HOOK), *filter(None, os.environ.get(_PATH, "").split(os.pathsep))]
+        variables = {_VARIABLE: json.dumps(asked), _PATH: os.pathsep.join(paths)}
+        status = foreground.run(command, {**os.environ, **variables})
+        told = _reports(Path(reports))
+    for report in told:
+        print(f"allocmark: {_sentence(report)}", file=sys.stderr)
+    if any("file" in report for report in told):
+        return status
+    print(f"allocmark: {_nothing(options, bool(told))}", file=sys.stderr)
+    return status or (0 if options.on_oom else EXIT_UNCLEAR)
+
+
+def _reports(folder: Path) -> list[dict[str, Any]]:
+    """Return what the processes reported, the last word on each file only."""
+    last: dict[str, dict[str, Any]] = {}
+    paths = sorted(folder.glob("report.*"), key=lambda path: int(path.name.split(".")[-1]))
+    for path in paths:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        last[report.get("file", path.name)] = report
+    return list(last.values())
+
+
+def _sentence(report: dict[str, Any]) -> str:
+    if "fault" in report:
+        return f"no snapshot at {report['why']}: {report['fault']}"
+    entries, size = report["entries"], format_bytes(report["file_bytes"])
+    text = f"{report['file']}: {entries} entries, {size}, written at {report['why']}"
+    if report["full"]:
+        text += "; its ring was full, so the oldest are forgotten (--max-entries)"
+    text += f". Cost: {report['write_seconds']:.2f} s to write"
+    if "event_seconds" in report:
+        each, ran = report["event_seconds"], report["program_seconds"]
+        text += (
+            f", about {each * 1e6:.1f} us an entry (measured at its end, 20 frames deep), "
+            f"{each * entries:.2f} s of {ran:.1f} s in all"
+        )
+    return text
+
+
+def _nothing(options: Options, faults: bool) -> str:
+    if options.on_oom and not faults:
+        return "memory did not run out: no snapshot was written"
+    return (
+        "no snapshot was written: the command never started CUDA through torch, was killed "
+        "outright (SIGKILL, os._exit), or runs Python without its path (-I, -E, -S)"
+    )
