@@ -41,15 +41,17 @@ class Trial:
 
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
-    """A quiet H200 with torch for CUDA 13 and a compiler."""
+    """A quiet H200 with torch for CUDA 13, TensorFlow for CUDA 12 and a compiler."""
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(nvml_module, "_uuid_from_driver", lambda device: None)
     monkeypatch.setattr(memory, "_driver", lambda: None)
     monkeypatch.setattr(doctor, "Worker", Trial)
     monkeypatch.setattr(doctor, "compiler", lambda language: ["cc"])
+    monkeypatch.setattr(doctor, "why_not", lambda framework: None)
     monkeypatch.setattr(stack_module, "is_emulated", lambda: False)
     frameworks = {"torch": "2.11.0+cu130", "torch cuda": "13.0", "asv": "0.6.6", "python": "3.12"}
+    frameworks |= {"tensorflow": "2.21.0", "tensorflow cuda": "12.5"}
     monkeypatch.setattr(doctor, "installed", lambda framework="auto": _all(frameworks))
     fake = FakeNvml(monkeypatch, ["NVIDIA H200"])
     memory_info = SimpleNamespace(total=140 * GIB, used=GIB, reserved=0)
@@ -201,6 +203,40 @@ def test_no_torch_for_cuda_skips_its_allocators(
     assert found.level == "skip" and words in found.sentence
     assert {"torch-native", "torch-async", "context of torch"} <= set(found.skipped)
     assert not any(name.startswith("cuda") for name in found.skipped)
+
+
+def test_a_framework_in_another_interpreter_says_where(
+    nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALLOCMARK_PYTHON_TENSORFLOW", "/opt/tf/python")
+    findings = examine(tmp_path)
+    sentence = "tensorflow 2.21.0 for CUDA 12.5, in /opt/tf/python"
+    assert _of(findings, "tensorflow") == Finding("tensorflow", "fine", sentence)
+    assert _of(findings, "torch").sentence == "torch 2.11.0+cu130 for CUDA 13.0"
+
+
+def test_a_missing_tensorflow_says_how_to_add_it(
+    nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "installed", lambda framework="auto": _all({}))
+    found = _of(examine(tmp_path), "tensorflow")
+    assert found.level == "skip" and "ALLOCMARK_PYTHON_TENSORFLOW" in found.sentence
+    assert "tf-growth" in found.skipped
+
+
+def test_a_framework_that_does_not_see_the_gpu_skips(
+    nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons = {"tensorflow": "libcudnn.so.9 is missing"}
+    monkeypatch.setattr(doctor, "why_not", reasons.get)
+    findings = examine(tmp_path)
+    assert exit_code(findings) == 0
+    found = _of(findings, "tensorflow")
+    assert found.level == "skip" and found.sentence.endswith(
+        "cannot use the GPU: libcudnn.so.9 is missing"
+    )
+    nvml.says("nvmlInit", error("LIBRARY_NOT_FOUND"))  # Without a GPU it is not tried.
+    assert _of(examine(tmp_path), "tensorflow").level == "fine"
 
 
 def test_an_interpreter_that_cannot_be_asked_skips(

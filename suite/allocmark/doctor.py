@@ -21,9 +21,12 @@ from allocmark.errors import (
     NoGpuError,
     NotMeasurableError,
 )
+from allocmark.frameworks import TRACKED
+from allocmark.interpreters import interpreter, is_this, variable
 from allocmark.meters.memory import NVML_PROCESS, MemoryMeters
 from allocmark.probes.context_processes import Worker
 from allocmark.probes.context_subjects import SUBJECTS
+from allocmark.probes.trial import why_not
 from allocmark.stack import Stack, installed, lacks_cuda, read_stack
 from allocmark.units import GIB, MIB, format_bytes
 
@@ -52,7 +55,7 @@ class Finding:
 
 
 def examine(results: Path, device: int = 0) -> list[Finding]:
-    """Look at everything a run depends on. Creates one short-lived context on the GPU.
+    """Look at everything a run depends on. Creates short-lived contexts on the GPU, one at a time.
 
     `results` is the folder that a run would write to. Never raises: what is wrong is a finding.
     """
@@ -68,7 +71,8 @@ def examine(results: Path, device: int = 0) -> list[Finding]:
         findings += _of_modes(conditions)
         findings += _of_context(device)
         findings += _of_host(conditions)
-    findings += [*_of_frameworks(), *_of_tools(), *_of_results(results)]
+    has_gpu = all(finding.level != "stop" for finding in findings)
+    findings += [*_of_frameworks(has_gpu), *_of_tools(), *_of_results(results)]
     return findings
 
 
@@ -222,8 +226,8 @@ def _of_host(conditions: Conditions) -> Iterator[Finding]:
         )
 
 
-def _of_frameworks() -> Iterator[Finding]:
-    """Look at each framework that something here needs."""
+def _of_frameworks(has_gpu: bool) -> Iterator[Finding]:
+    """Look at each framework that something here needs, in its interpreter."""
     needed: dict[str, list[str]] = {}
     for allocator in registry().values():
         needed.setdefault(allocator.framework, []).append(allocator.name)
@@ -231,23 +235,32 @@ def _of_frameworks() -> Iterator[Finding]:
         needed.setdefault(subject.framework, []).append(f"context of {subject.name}")
     for framework, names in needed.items():
         if framework != "cuda":
-            yield _of_framework(framework, names)
+            yield _of_framework(framework, names, has_gpu and framework in TRACKED)
 
 
-def _of_framework(framework: str, names: Sequence[str]) -> Finding:
+def _of_framework(framework: str, names: Sequence[str], tried: bool) -> Finding:
+    """Return what there is of a framework; with `tried` it is made to use the GPU once."""
     try:
         found = installed(framework)
     except AllocmarkError as error:
         return Finding(framework, "skip", str(error), names)
     version = found.get(framework)
     if version is None:
-        return Finding(framework, "skip", f"{framework} is not installed here", names)
-    if lacks_cuda(framework, found):
-        sentence = f"{framework} {version} is a build without CUDA: install one with"
+        sentence = f"{framework} is not installed here"
+        if framework in TRACKED:
+            sentence += f": install it, or let {variable(framework)} name a Python that has it"
         return Finding(framework, "skip", sentence, names)
-    cuda = found.get(f"{framework} cuda")
-    built = f" for CUDA {cuda}" if cuda else ""
-    return Finding(framework, "fine", f"{framework} {version}{built}")
+    sentence = f"{framework} {version}"
+    if lacks_cuda(framework, found):
+        sentence += " is a build without CUDA: install one with"
+        return Finding(framework, "skip", sentence, names)
+    if cuda := found.get(f"{framework} cuda"):
+        sentence += f" for CUDA {cuda}"
+    if not is_this(framework):
+        sentence += f", in {interpreter(framework)}"
+    if tried and (reason := why_not(framework)):
+        return Finding(framework, "skip", f"{sentence}, cannot use the GPU: {reason}", names)
+    return Finding(framework, "fine", sentence)
 
 
 def _of_tools() -> Iterator[Finding]:
