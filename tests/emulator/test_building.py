@@ -48,6 +48,15 @@ def test_a_compiler_that_fails_is_quoted_and_leaves_nothing(
     assert left == ["lock"]
 
 
+def test_a_compiler_that_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CC", "/no/such/cc")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(AllocmarkError, match=r"/no/such/cc cannot be run \(.*\): set CC to one"):
+        build.build()
+
+
 def test_a_cache_that_cannot_be_written_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -121,7 +121,12 @@ def stub_source(library: Library) -> str:
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise AllocmarkError(
+            f"the C compiler {command[0]} cannot be run ({error.strerror}): set CC to one that can"
+        ) from error
     if done.returncode != 0:
         raise AllocmarkError(
             f"the emulated driver could not be built: {' '.join(command[:3])} … failed with\n"
