@@ -49,6 +49,8 @@ class Absent:
 
 def apart(shown: Table) -> tuple[list[tuple[Cell, ...]], list[Absent]]:
     """Return the rows to draw, and for each reason the rows that it empties throughout."""
+    if shown.whole:
+        return list(shown.rows), []
     labels = labels_of(shown)
     drawn: list[tuple[Cell, ...]] = []
     absent: dict[str, list[list[str]]] = {}

@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from allocmark.report.claims import catalogue
+from allocmark.report.claims.claim import Judged
+from allocmark.report.claims.text import Text
 from allocmark.report.panel import JOINED_BY, Panel, panels
 from allocmark.report.table import Table
 from allocmark.report.tables import (
@@ -14,9 +17,12 @@ from allocmark.report.tables import (
     latency,
     missing,
     pressure,
+    sections,
     streams,
     tensorflow_policy,
+    verdicts,
 )
+from allocmark.report.tables.document import Said
 from allocmark.store import Store
 
 TITLE = "How GPU memory is really allocated: measured tables"
@@ -31,6 +37,15 @@ _SECTIONS: Sequence[tuple[str, Callable[[Panel], list[Table]]]] = (
     (missing.TITLE, missing.tables),
 )
 
+Stated = Callable[[Sequence[Judged], Said, Panel], list[Table]]
+_STATED: Sequence[tuple[Text, Stated]] = (
+    (verdicts.TITLE, verdicts.tables),
+    (Text("3.1 The context", "3.1 上下文"), sections.context),
+    (Text("3.2 PyTorch's strategy", "3.2 PyTorch 的分配策略"), sections.torch),
+    (Text("3.3 TensorFlow's strategy", "3.3 TensorFlow 的分配策略"), sections.tensorflow),
+)
+"""The source document's sections, before what was measured for them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -38,6 +53,8 @@ class Section:
 
     title: str
     tables: tuple[Table, ...]
+    texts: tuple[Text, ...] = ()
+    """What the tables say in sentences of their own, in both languages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +66,8 @@ class Part:
     panel: Panel
     facts: tuple[str, ...]
     sections: tuple[Section, ...]
+    judged: tuple[Judged, ...] = ()
+    """The verdict on every claim, in the source document's order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +90,17 @@ def page(store: Store) -> Page:
 def _part(panel: Panel, taken: set[str]) -> Part:
     suffix = "-emulated" if panel.emulated and "emulated" not in panel.machine else ""
     slug = unique(slugged(panel.machine + suffix), taken)
-    sections = (Section(title, tuple(made(panel))) for title, made in _SECTIONS)
-    return Part(slug, _title(panel), panel, _facts(panel), tuple(s for s in sections if s.tables))
+    judged = catalogue.verdicts(panel)
+    made_sections = [_stated(title, made, judged, panel) for title, made in _STATED]
+    made_sections += [Section(title, tuple(made(panel))) for title, made in _SECTIONS]
+    shown = tuple(section for section in made_sections if section.tables)
+    return Part(slug, _title(panel), panel, _facts(panel), shown, judged)
+
+
+def _stated(title: Text, made: Stated, judged: Sequence[Judged], panel: Panel) -> Section:
+    said = Said()
+    tables = made(judged, said, panel)
+    return Section(said.name(title), tuple(tables), tuple(said.texts))
 
 
 def _newest(part: Part) -> str:

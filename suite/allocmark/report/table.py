@@ -48,6 +48,8 @@ class Table:
     """What the numbers are, in a sentence or two."""
     conditions: tuple[tuple[str, str], ...] = ()
     emulated: bool = False
+    whole: bool = False
+    """Every row is drawn, even one that nothing was measured of."""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):

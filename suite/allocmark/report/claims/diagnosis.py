@@ -14,6 +14,8 @@ _GOOD_PRECISION = 0.75
 _GOOD_RECALL = 0.5
 _MOST = 0.5
 _OFTEN = 1 / 3
+_FIRST_RELEASE, _SAID_RELEASE = "1.4", "1.9"
+"""Of PyTorch with num_alloc_retries: by what was published, and by the source document."""
 
 
 def _predictor(case: Case, sign: scores.Sign, condition: Text, cause: Text) -> Verdict:
@@ -102,7 +104,14 @@ def _better(case: Case) -> Verdict:
 
 
 def _version(case: Case) -> Verdict:
-    rows = case.some(scores.PROBE, "retries")
+    told = scores.by_place(case, "retries")
+    rows = [told[scores.place(run)] for run in scores.completed(case) if scores.place(run) in told]
+    if not rows:
+        return case.verdict(
+            Ruling.FAILS,
+            Text("The installed release does not tell it.", "已装版本不提供该字段。"),
+            Text("Its counters were asked for in every run.", "每次运行都查询过计数器。"),
+        )
     case.work_out(
         "read",
         Text(
@@ -114,11 +123,12 @@ def _version(case: Case) -> Verdict:
         "runs",
     )
     return case.verdict(
-        Ruling.IN_PART,
+        Ruling.HOLDS if _FIRST_RELEASE == _SAID_RELEASE else Ruling.IN_PART,
         Text(
-            "The installed release offers it, read in {read} runs; but so does every release from "
-            "1.4.0 on, five before 1.9.",
-            "已装版本提供该字段（{read} 次运行中读到）；但自 1.4.0 起的版本都提供，比 1.9 早五个版本。",
+            "The installed release offers it, read in {read} runs; but so does every release "
+            f"from {_FIRST_RELEASE}.0 on, not only from {_SAID_RELEASE} on.",
+            "已装版本提供该字段（{read} 次运行中读到）；"
+            f"但自 {_FIRST_RELEASE}.0 起就有，并非 {_SAID_RELEASE} 才有。",
         ),
         Text(
             "memory_stats came with pull request 27361 of October 2019: 1.3.1 has memory_cached "
@@ -127,11 +137,6 @@ def _version(case: Case) -> Verdict:
             "1.4.0 已有 num_alloc_retries。",
         ),
     )
-
-
-def _failures(case: Case) -> dict[tuple[object, ...], Row]:
-    runs = scores.completed(case)
-    return {scores.place(row): row for row in runs if row.value == 0}
 
 
 def _most_oom(case: Case) -> Verdict:

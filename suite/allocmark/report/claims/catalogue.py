@@ -1,0 +1,31 @@
+"""All claims in the order of the source document, and all of a panel's verdicts."""
+
+from __future__ import annotations
+
+from allocmark.report.claims import (
+    comparison,
+    context,
+    diagnosis,
+    flow,
+    judge,
+    tensorflow,
+    torch_cache,
+    torch_traits,
+)
+from allocmark.report.claims.claim import Claim, Judged
+from allocmark.report.panel import Panel
+
+CLAIMS: tuple[Claim, ...] = (
+    *context.CLAIMS,
+    *torch_cache.CLAIMS,
+    *torch_traits.CLAIMS,
+    *tensorflow.CLAIMS,
+    *comparison.CLAIMS,
+    *flow.CLAIMS,
+    *diagnosis.CLAIMS,
+)
+
+
+def verdicts(panel: Panel) -> tuple[Judged, ...]:
+    """Return the verdict on every claim from what a panel shows."""
+    return judge.judge(CLAIMS, panel)

@@ -1,0 +1,84 @@
+"""The verdicts as tables: how many of each, and every claim with its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allocmark.report.claims.claim import Evidence, Judged, tally
+from allocmark.report.claims.text import Text
+from allocmark.report.panel import Panel
+from allocmark.report.table import Cell, Table, label
+from allocmark.report.tables.document import Said, filled
+
+TITLE = Text("The document's statements and their verdicts", "源文档的说法与结论")
+_COLUMNS = (
+    Text("id", "编号"),
+    Text("section", "章节"),
+    Text("statement", "说法"),
+    Text("verdict", "结论"),
+    Text("when, or why not", "成立条件，或未测原因"),
+    Text("figures", "数值"),
+    Text("cause", "原因"),
+    Text("measured again by", "重测命令"),
+)
+
+
+def tables(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
+    """Return the tally, and one table of all claims in the document's order."""
+    counts = Table(
+        "verdicts-tally",
+        said.name(Text("How many statements hold", "各结论的数量")),
+        tuple(said.name(text) for text in (Text("verdict", "结论"), Text("statements", "说法数"))),
+        tuple(
+            (said(ruling.words), Cell(str(count), float(count), "count"))
+            for ruling, count in tally(judged).items()
+        ),
+        said.name(
+            Text(
+                "Each verdict is worked out by a rule from figures of this record.",
+                "每个结论都由规则根据本记录的数值算出。",
+            )
+        ),
+        emulated=panel.emulated,
+        whole=True,
+    )
+    every = Table(
+        "verdicts",
+        said.name(Text("Every statement", "全部说法")),
+        tuple(said.name(column) for column in _COLUMNS),
+        tuple(_row(one, said) for one in judged),
+        said.name(
+            Text(
+                "Statements in our words. What is not measured here says what is missing.",
+                "以我们的话转述；未测者说明缺什么。",
+            )
+        ),
+        emulated=panel.emulated,
+        whole=True,
+    )
+    return [counts, every]
+
+
+def _row(one: Judged, said: Said) -> tuple[Cell, ...]:
+    claim, verdict = one.claim, one.verdict
+    rows = tuple(dict.fromkeys(index for e in verdict.evidence for index in e.cell.rows))
+    cause = filled(one, verdict.cause)
+    cited = " ".join(claim.published)
+    return (
+        label(claim.id),
+        label(claim.section),
+        said(claim.statement),
+        said(verdict.ruling.words),
+        said(filled(one, verdict.condition or verdict.reason)),
+        Cell(said.name(_figures(verdict.evidence)), rows=rows),
+        said(Text(f"{cause.en} {cited}".strip(), f"{cause.zh} {cited}".strip())),
+        label("; ".join(one.commands)),
+    )
+
+
+def _figures(evidence: Sequence[Evidence]) -> Text:
+    """Return the figures as one text: each with what it is."""
+    return Text(
+        "; ".join(f"{one.what.en}: {one.cell.text}" for one in evidence),
+        "；".join(f"{one.what.zh}：{one.cell.text}" for one in evidence),
+    )
