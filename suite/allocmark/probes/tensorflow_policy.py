@@ -40,6 +40,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator
+from allocmark.allocators.tensorflow_gpu.framework import QUIET
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure
 from allocmark.probes.experiment import Experiment, Profile
@@ -119,11 +120,10 @@ class TensorFlowPolicy(Experiment):
         return [self._request(subject, asked) for asked in _parts(subject, profile)]
 
     def _request(self, subject: str, asked: Mapping[str, Any]) -> Request:
-        variables = environment_of(subject)
+        # Without retry a session's options set the mode, all of it.
+        variables = dict(QUIET if asked["part"] == NO_RETRY else environment_of(subject))
         if asked["part"] == COMBINED:
-            variables = dict(COMBINATIONS[asked["setting"]])
-        elif asked["part"] == NO_RETRY:
-            variables = {}  # A session's options set the mode.
+            variables |= COMBINATIONS[asked["setting"]]
         limit_s = _PAIRS_LIMIT_S if asked["part"] == PAIRED else _LIMIT_S
         return Request(self.name, subject, limit_s, asked, variables, framework_of(subject))
 

@@ -8,7 +8,7 @@ from allocmark.figures import Axis, Figure
 from allocmark.meters.memory import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.tensorflow_policy_points import CREATED, IMPORTED, LIVE, Readings, added
-from allocmark.probes.tensorflow_policy_programs import TensorFlow, limit_bytes
+from allocmark.probes.tensorflow_policy_programs import FORCED_GROWTH, TensorFlow, limit_bytes
 from allocmark.probes.tensorflow_policy_steps import error_of, tell_refused, used_bytes
 from allocmark.probes.tensorflow_policy_worker import FIRST_BYTES
 
@@ -20,7 +20,7 @@ BY_VARIABLE = "limit, TF_FORCE_GPU_ALLOW_GROWTH=true"
 COMBINATIONS: Mapping[str, Mapping[str, str]] = {
     GROWTH_FIRST: {},
     LIMIT_FIRST: {},
-    BY_VARIABLE: {"TF_FORCE_GPU_ALLOW_GROWTH": "true"},
+    BY_VARIABLE: FORCED_GROWTH,
 }
 """Ways to ask for both at once, with the variables of each process."""
 FIRST, SECOND, BOTH = DEVICES = ("first", "second", "both")

@@ -9,11 +9,13 @@ one for the whole process, so a session that is made first decides about eager t
 from __future__ import annotations
 
 import ctypes
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from allocmark.allocators.tensorflow_gpu import framework
+from allocmark.allocators.tensorflow_gpu.causes import why_no_gpu
+from allocmark.allocators.tensorflow_gpu.framework import BY_ENVIRONMENT, QUIET, Mode
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.errors import NotMeasurableError, UnknownNameError
 from allocmark.units import GIB, MIB
@@ -30,13 +32,14 @@ _SET_MIB = (512, 192, 64, 32, 16, 2, 1, 1)
 _ROUNDS = 3
 """2.4 GiB, large among small: what a model's layers are."""
 
-_VARIABLE_GROWTH, _VARIABLE_ALLOCATOR = "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_ALLOCATOR"
-_ASYNC_VALUE = "cuda_malloc_async"
+_BY_NAME = {GREEDY: Mode.GREEDY, GROWTH: Mode.GROWTH, LIMIT: Mode.LIMIT, ASYNC: Mode.ASYNC}
+FORCED_GROWTH = BY_ENVIRONMENT[Mode.GROWTH]
+_FORCED = "".join(FORCED_GROWTH)
 SESSION_ASYNC = "ConfigProto use_cuda_malloc_async"
 SESSION_LIMIT = "ConfigProto virtual_devices"
 OTHER_WAYS: Mapping[str, str] = {
-    GREEDY: f"{_VARIABLE_GROWTH}=false",
-    GROWTH: f"{_VARIABLE_GROWTH}=true",
+    GREEDY: f"{_FORCED}=false",
+    GROWTH: f"{_FORCED}=true",
     LIMIT: SESSION_LIMIT,
     ASYNC: SESSION_ASYNC,
 }
@@ -58,12 +61,14 @@ def tensor_set(card_bytes: int) -> list[int]:
     return sizes * _ROUNDS
 
 
-def environment_of(subject: str, way: str = "") -> dict[str, str]:
+def environment_of(subject: str, way: str = "") -> Mapping[str, str]:
     """Return the variables that a process needs before its import."""
+    if subject == TORCH:
+        return {}
     name, _, value = way.partition("=")
     if value:
-        return {name: value}
-    return {_VARIABLE_ALLOCATOR: _ASYNC_VALUE} if subject == ASYNC and not way else {}
+        return {**QUIET, name: value}
+    return {**QUIET, **BY_ENVIRONMENT[Mode.ASYNC]} if subject == ASYNC and not way else QUIET
 
 
 def framework_of(subject: str) -> str:
@@ -129,17 +134,12 @@ class TensorFlow(Program):
         self.mode, self._device, self._way = mode, device, way
 
     def load(self) -> None:
-        try:
-            self._tf: Any = importlib.import_module("tensorflow")
-        except ImportError as error:
-            raise NotMeasurableError(f"tensorflow cannot be imported here ({error})") from error
+        self._tf: Any = framework.import_tensorflow()
 
     def list_devices(self) -> None:
         found = self._tf.config.list_physical_devices("GPU")
         if self._device >= len(found):
-            raise NotMeasurableError(
-                f"TensorFlow finds {len(found)} GPUs here: a library that it needs may be missing"
-            )
+            raise NotMeasurableError(why_no_gpu(self._tf))
         self._gpus = found
         if self._device:  # The one that is measured has to be its first.
             self._gpus = [found[self._device]]
@@ -153,16 +153,15 @@ class TensorFlow(Program):
         self.start()
 
     def set_mode(self, card_bytes: int) -> None:
-        """Set the mode as its documentation says."""
-        if self.mode == GROWTH:
-            self.set_growth()
-        elif self.mode == LIMIT:
-            self.set_limits([limit_bytes(card_bytes)])
+        """Set the mode as its documentation says: growth on every GPU, a limit on the first."""
+        limit = limit_bytes(card_bytes) if self.mode == LIMIT else None
+        for gpu in self._gpus if limit is None else self._gpus[:1]:
+            framework.set_mode(self._tf, gpu, _BY_NAME[self.mode], limit)
 
-    def set_growth(self, enable: bool = True) -> None:
+    def set_growth(self) -> None:
         """``set_memory_growth`` on every GPU, as people do: it may not differ between them."""
         for gpu in self._gpus:
-            self._tf.config.experimental.set_memory_growth(gpu, enable)
+            self._tf.config.experimental.set_memory_growth(gpu, True)
 
     def set_limits(self, limits: Sequence[int]) -> None:
         """``set_logical_device_configuration``: a logical device for each limit."""
@@ -185,7 +184,7 @@ class TensorFlow(Program):
     def start(self) -> None:
         """Create the devices."""
         if not self._tf.config.list_logical_devices("GPU"):
-            raise NotMeasurableError("TensorFlow made no GPU device: see its messages")
+            raise NotMeasurableError(why_no_gpu(self._tf))
 
     def tensor(self, size_bytes: int, logical: int = 0) -> Any:
         with self._tf.device("/CPU:0"):  # The shape must not be a tensor on the GPU itself.
