@@ -22,6 +22,7 @@ from allocmark import interpreters
 from allocmark.documents import Failure
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure, Series
+from allocmark.layout import fix_addresses
 from allocmark.probes.request import Outcome, Request
 
 # What a user may have exported for other programs must not leak into a measurement.
@@ -38,7 +39,7 @@ _RESET = (
     "XLA_PYTHON_CLIENT_ALLOCATOR",
 )
 _KEPT_STDERR = 2000
-AHEAD = max(1, min(3, (os.cpu_count() or 1) // 4))
+AHEAD = max(1, min(5, (os.cpu_count() or 1) // 3))
 """How many processes import while one measures: enough to hide seconds of imports behind short
 measurements, few enough to leave most cores to the one that measures."""
 CORES_TO_SPARE = AHEAD > 1
@@ -73,6 +74,7 @@ class Child:
                 env=child_environment(request),
                 pass_fds=[write_end],
                 start_new_session=True,  # So that it and its own children can be killed as one.
+                preexec_fn=fix_addresses if request.fixed_addresses else None,  # noqa: PLW1509
             )
         except OSError as error:
             os.close(read_end)
