@@ -165,7 +165,33 @@ subprocess.run([sys.executable, "-c", {PRELUDE + count!r}], check=True)
 def test_a_missing_function_fails_and_says_its_name() -> None:
     done = run('report([runtime("cudaMallocManaged") for _ in range(3)])')
     assert done.stdout == "[801, 801, 801]\n"
-    assert done.stderr == "allocmark emulator: cudaMallocManaged is not emulated\n"
+    assert done.stderr == (
+        "allocmark emulator: cudaMallocManaged is not emulated and fails as not supported: "
+        "what needs it needs a GPU (docs/emulator.md)\n"
+    )
+
+
+def test_a_runtime_that_is_not_emulated_is_named_with_the_remedy() -> None:
+    """NVIDIA's own runtimes, CUDA 11's among them, first ask the driver for private tables."""
+    code = """
+driver, table = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+report([driver.cuGetExportTable(ctypes.byref(table), bytes(16)) for _ in range(2)])
+"""
+    done = run(code)
+    assert done.stdout == "[801, 801]\n"
+    assert done.stderr.count("use a build for CUDA 12 or 13 that loads libcudart.so.12 or .13") == 1
+
+
+def test_an_emulator_that_came_too_late_or_was_cut_off_is_said() -> None:
+    """As where the variables are set in a running Python, or a wrapper cleans the environment."""
+    code = """
+import subprocess
+del os.environ["LD_AUDIT"]
+child = "from allocmark.stack import read_stack; read_stack('cuda', 0)"
+done = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True)
+print(done.stderr)
+"""
+    assert "Start allocmark emulate last, right before the program" in run(code).stdout
 
 
 def test_computed_values_warn_once() -> None:

@@ -26,6 +26,12 @@ T = TypeVar("T")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ORDER = "CUDA_DEVICE_ORDER"
 _ASK_S = 60.0
+_EMULATION = "ALLOCMARK_EMULATOR_CONFIG"
+_CUT_OFF = (
+    "the emulated driver did not reach this process: LD_AUDIT was taken out of its environment on "
+    "the way (by env, sudo, a container), or set after Python had started. Start allocmark emulate "
+    "last, right before the program"
+)
 
 _WORDS = {
     "NVML_ERROR_LIBRARY_NOT_FOUND": "no NVIDIA driver is installed here (libnvidia-ml.so.1 is "
@@ -51,7 +57,9 @@ def library() -> ModuleType:
         # NVML counts these calls itself, and a forked child has to make its own.
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        raise NoGpuError(in_words(error)) from None
+        absent = error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
+        cut_off = absent and _EMULATION in os.environ
+        raise NoGpuError(_CUT_OFF if cut_off else in_words(error)) from None
     return pynvml
 
 

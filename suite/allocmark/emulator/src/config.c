@@ -113,7 +113,8 @@ void emu_log(const char *format, ...) {
 
 int emu_stub(const char *name, int *said) {
     if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED))
-        fprintf(stderr, "allocmark emulator: %s is not emulated\n", name);
+        fprintf(stderr, "allocmark emulator: %s is not emulated and fails as not supported: what "
+                        "needs it needs a GPU (docs/emulator.md)\n", name);
     return EMU_NOT_SUPPORTED;
 }
 

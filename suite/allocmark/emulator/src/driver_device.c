@@ -230,8 +230,9 @@ API CUresult cuGetExportTable(const void **table, const unsigned char *id) {
     UNUSED(id);
     *table = NULL;
     if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-        fputs("allocmark emulator: a library brings a CUDA runtime of its own, which does not run "
-              "on the emulated driver (libcudart.so.12 and .13 are emulated)\n", stderr);
+        fputs("allocmark emulator: a library brings a CUDA runtime of its own, or one of another "
+              "version, which does not run on the emulated driver: use a build for CUDA 12 or 13 "
+              "that loads libcudart.so.12 or .13\n", stderr);
     return EMU_NOT_SUPPORTED;
 }
 
