@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -26,7 +27,12 @@ _LOCKS = {
     "test": ("report", "test"),
     "dev": ("report", "test", "dev"),
     "torch": ("torch",),
+    "site": ("report", "site"),
 }
+_ROLLING = ("torch",)
+"""What the rolling lane renews."""
+_KEPT_ENVIRONMENTS = 2
+"""So that what got worse can be measured with the software of the night before."""
 _TRIED = {
     "torch-2.9": "torch==2.9.*",
     "torch-newest": "torch",
@@ -50,6 +56,14 @@ def lint(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests; arguments go to pytest."""
     session.run(*_START, "test", *session.posargs, external=True)
+
+
+@nox.session(venv_backend="none")
+def faults(session: nox.Session) -> None:
+    """Try every kind of fault at every stage of every experiment: minutes, so not part of CI."""
+    matrix = "tests/end_to_end/test_fault_matrix.py"
+    every = {"ALLOCMARK_TEST_EVERY_FAULT": "1"}
+    session.run(*_START, "test", matrix, *session.posargs, env=every, external=True)
 
 
 @nox.session(venv_backend="none")
@@ -125,3 +139,55 @@ def _cells(row: str) -> list[str]:
 def _order(cells: Sequence[str]) -> tuple[bool, list[int]]:
     numbers = [int(number) for number in re.findall(r"\d+", cells[1].partition("+")[0])]
     return cells[0] != "torch", numbers
+
+
+@nox.session(venv_backend="none")
+@nox.parametrize("lane", ["pinned", "rolling"])
+def nightly(session: nox.Session, lane: str) -> None:
+    """One night of a lane: measure, gate, find the factor, publish. Arguments: docs/nightly.md.
+
+    *pinned* has the frameworks of the locks, so it finds what a driver changes. *rolling* has the
+    newest that pip finds, ``--pre`` among the arguments: pre-releases too; where pip looks is the
+    user's own setting. An environment that measured a night is kept until two later ones have.
+    """
+    arguments = list(session.posargs)
+    pre = ["--pre"] if "--pre" in arguments else []
+    arguments = [word for word in arguments if word != "--pre"]
+    home = Path("build/nightly", lane).absolute()
+    current = home / "current"
+    if current.is_file() and Path(current.read_text(), "bin/python").is_file():
+        environment = Path(current.read_text())  # A night was cut off: it goes on in its own.
+    else:
+        environment = home / datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+        _make_environment(session, environment, lane, pre)
+        current.write_text(str(environment))
+    python = str(environment / "bin" / "python")
+    session.run(
+        *(python, "-m", "allocmark.nightly", "--lane", lane, *arguments),
+        external=True,
+        # 1: a regression, which is an outcome; the night has come to its end all the same.
+        success_codes=[0, 1, 3],
+    )
+    current.unlink()
+    for old in sorted(path for path in home.iterdir() if path.is_dir())[:-_KEPT_ENVIRONMENTS]:
+        shutil.rmtree(old)
+
+
+def _make_environment(session: nox.Session, folder: Path, lane: str, pre: list[str]) -> None:
+    """Make the environment of a night: from the locks, or with the newest that pip finds."""
+    session.run("python3", "-m", "venv", "--clear", str(folder), external=True)
+    pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet")
+    if lane == "pinned":
+        locks = [word for name in ("site", "torch") for word in ("-r", f"requirements/{name}.txt")]
+        session.run(*pip, "--require-hashes", *locks, external=True)
+        session.run(*pip, "--no-deps", "-e", ".", external=True)
+    else:
+        session.run(*pip, "--upgrade", *pre, "-e", ".[report,site]", *_ROLLING, external=True)
+
+
+@nox.session
+def publish(session: nox.Session) -> None:
+    """Build the site: docs, report, history and data in one folder, build/site."""
+    session.install("--require-hashes", "-r", "requirements/site.txt")
+    session.install("--no-deps", "-e", ".")
+    session.run("python", "-m", "allocmark.publish", *session.posargs)
