@@ -27,7 +27,8 @@ _LOCKS = {
     "test": ("report", "test"),
     "dev": ("report", "test", "dev"),
     "torch": ("torch",),
-    "site": ("report", "site"),
+    "tensorflow": ("tensorflow",),
+    "tensorflow-cuda": ("tensorflow-cuda",),
 }
 _ROLLING = ("torch",)
 """What the rolling lane renews."""
@@ -178,9 +179,11 @@ def _make_environment(session: nox.Session, folder: Path, lane: str, pre: list[s
     session.run("python3", "-m", "venv", "--clear", str(folder), external=True)
     pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet")
     if lane == "pinned":
-        locks = [word for name in ("site", "torch") for word in ("-r", f"requirements/{name}.txt")]
+        locks = [
+            word for name in ("report", "torch") for word in ("-r", f"requirements/{name}.txt")
+        ]
         session.run(*pip, "--require-hashes", *locks, external=True)
-        session.run(*pip, "--no-deps", "-e", ".", external=True)
+        session.run(*pip, "-e", ".[site]", external=True)
     else:
         session.run(*pip, "--upgrade", *pre, "-e", ".[report,site]", *_ROLLING, external=True)
 
@@ -188,6 +191,6 @@ def _make_environment(session: nox.Session, folder: Path, lane: str, pre: list[s
 @nox.session
 def publish(session: nox.Session) -> None:
     """Build the site: docs, report, history and data in one folder, build/site."""
-    session.install("--require-hashes", "-r", "requirements/site.txt")
-    session.install("--no-deps", "-e", ".")
+    session.install("--require-hashes", "-r", "requirements/report.txt")
+    session.install("-e", ".[site]")
     session.run("python", "-m", "allocmark.publish", *session.posargs)
