@@ -58,6 +58,8 @@ class Recording:
     stack_of_block: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     failed: Sequence[FailedRequest] = ()
     end_map: BlockMap | None = None
+    has_history: bool = True
+    """Whether the events are the program's; else they are what was alive at the end."""
     environment: Mapping[str, object] = field(default_factory=dict)
     """What ``allocmark record`` wrote down beside the snapshot: GPU, capacity, versions."""
     doubts: Sequence[str] = ()

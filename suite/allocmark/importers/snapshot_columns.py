@@ -196,8 +196,9 @@ def _column(values: Sequence[int]) -> NDArray[np.int64]:
     return column.astype(np.int64)
 
 
-def _text(value: Any) -> str:
-    return str(value)[:300]
+def _text(value: Any, most: int = 300) -> str:
+    """Return a text without characters that move a terminal's cursor or turn its writing round."""
+    return "".join(c if c.isprintable() else "?" for c in str(value)[:most])
 
 
 def _plain(value: Any, depth: int = 3) -> Any:
@@ -212,4 +213,4 @@ def _plain(value: Any, depth: int = 3) -> Any:
 
 
 def _number_or_text(value: Any) -> int | str:
-    return value if isinstance(value, int) and abs(value) < 1 << 62 else str(value)[:4000]
+    return value if isinstance(value, int) and abs(value) < 1 << 62 else _text(value, 4000)

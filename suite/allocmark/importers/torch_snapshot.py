@@ -40,6 +40,7 @@ def read(path: Path, device: int | None = None) -> Recording:
         stack_of_block=np.array(events.stacks, np.int32),
         failed=events.failed,
         end_map=_end_map(file, chosen, events),
+        has_history=len(file.column(chosen, "entries", "action")) > 0,
         environment=file.header["allocmark"],
         doubts=_doubts(file, chosen, events),
     )
@@ -121,8 +122,8 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
         told.append(f"{others} other devices are in the snapshot: --device names one of them")
     if events.waited:
         told.append(
-            f"{events.waited} frees waited for another stream: each block returns at the event at "
-            "which it returned in the recorded run, which depended on the pace of that GPU"
+            f"frees that waited for another stream: {events.waited}; each block returns at the "
+            "event at which it did in the recorded run, which depended on the pace of that GPU"
         )
     if events.reallocated:
         told.append(

@@ -40,11 +40,12 @@ def narrow(
 
     `fails_bytes` and `serves_bytes` are what is known already. At least one run is made.
     """
-    deadline = time.monotonic() + seconds
+    begin = time.monotonic()
     aim = finest_resolution(live_peak_bytes)
     low, high, runs = fails_bytes, serves_bytes, 0
     while high - low > aim and runs < _MOST_RUNS:
-        if runs and time.monotonic() > deadline:
+        spent = time.monotonic() - begin
+        if runs and spent + spent / runs > seconds:
             break
         middle = math.isqrt(max(low, STEP_BYTES) * high) // STEP_BYTES * STEP_BYTES
         middle = min(max(middle, low + STEP_BYTES), high - STEP_BYTES)

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from allocmark.errors import AllocmarkError
 from allocmark.importers import reader
-from allocmark.replaying import table
+from allocmark.replaying import page, table
 from allocmark.replaying.answer import Answer
+from allocmark.replaying.explained import explain
 from allocmark.replaying.run import Options, replay
 from allocmark.units import parse_bytes
 
@@ -47,9 +49,15 @@ def find(asked: Asked) -> Answer:
 
 def answer(asked: Asked, form: str) -> str:
     """Return the answer as text: a ``table``, or ``json``; writes the page where one is asked."""
+    if asked.page is not None and not asked.page.absolute().parent.is_dir():
+        raise AllocmarkError(f"{asked.page.parent} is no folder: name another --page")
     found = find(asked)
+    if asked.page is not None:
+        page.write(asked.page, found)
     if form == "json":
-        return json.dumps(found.to_json(), indent=1, allow_nan=False) + "\n"
+        explained = explain(found)
+        plain = found.to_json() | {"explanation": explained.to_json() if explained else None}
+        return json.dumps(plain, indent=1, allow_nan=False) + "\n"
     width = shutil.get_terminal_size((_WIDTH, 0)).columns
     stream = io.StringIO()
     table.show(found, Console(file=stream, width=max(width, _WIDTH), highlight=False))

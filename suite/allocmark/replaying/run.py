@@ -26,7 +26,7 @@ from allocmark.replaying.settings import Setting
 from allocmark.stack import installed
 from allocmark.units import format_bytes
 
-_SEARCH_S = 8.0
+_SEARCH_S = 6.0
 """What one setting may take before the search for its smallest capacity ends."""
 _LIMIT_S = 60.0
 _SENTENCES = 2
@@ -212,10 +212,14 @@ def summary(answer: Answer) -> str:
     """Say in a sentence or two what to do."""
     best = answer.settings[0] if answer.settings else None
     if best is None or best.smallest_card_bytes is None:
-        return "no setting could be replayed: see the reasons"
+        return "no setting could be replayed to its end: see the reasons"
+    needs = f"a card with {format_bytes(best.smallest_card_bytes)} usable"
     own = answer.recorded
-    text = f"{best.setting.line}: needs a card with {format_bytes(best.smallest_card_bytes)} usable"
-    if own is not None and own.smallest_card_bytes is not None and own is not best:
-        saved = own.smallest_card_bytes - best.smallest_card_bytes
-        text += f", {format_bytes(saved)} less than under the recorded {own.name}"
-    return text
+    fails = best.completes is False
+    if best is own:
+        text = f"none of the others needs less than the recorded {own.name}: {needs}"
+    else:
+        text = f"{best.setting.line} needs {needs}"
+        if own is not None and own.smallest_card_bytes is not None:
+            text += f", the recorded {own.name} {format_bytes(own.smallest_card_bytes)}"
+    return text + ("; none fits this card: the program itself must need less" if fails else "")

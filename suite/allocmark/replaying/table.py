@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from allocmark.replaying.answer import Answer, SettingAnswer
+from allocmark.replaying.explained import explain
 from allocmark.replaying.outside import in_words
 from allocmark.replaying.run import summary
 from allocmark.units import format_bytes
@@ -19,7 +20,7 @@ _COLUMNS = (
     "driver\ncalls",
     "in driver",
 )
-_ON_CARD = ("retries", "this card")
+_ON_CARD = "this card"
 
 
 def render(answer: Answer) -> RenderableType:
@@ -32,22 +33,30 @@ def render(answer: Answer) -> RenderableType:
     ]
     if answer.card is not None:
         head.append(f"the card: {in_words(answer.card)}")
-    table = Table("setting", title="Settings, best first", title_justify="left")
-    for column in (*_COLUMNS, *(_ON_CARD if answer.card else ())):
+    table = Table(title="Settings, best first", title_justify="left")
+    table.add_column("setting", no_wrap=True)
+    on_card = answer.card is not None
+    for column in columns(on_card):
         table.add_column(column, justify="right", no_wrap=True)
     for one in answer.settings:
         if not one.reason:
-            table.add_row(*_row(one, answer.card is not None))
+            table.add_row(*row(one, on_card))
     parts: list[RenderableType] = [*map(Text, head), table, *map(Text, _notes(answer))]
     return Group(*parts)
 
 
-def _row(one: SettingAnswer, on_card: bool) -> list[str]:
+def columns(on_card: bool) -> tuple[str, ...]:
+    """Return the columns after the setting's name; the last one where there is a card."""
+    return (*_COLUMNS, _ON_CARD) if on_card else _COLUMNS
+
+
+def row(one: SettingAnswer, on_card: bool) -> list[str]:
+    """Return a setting's cells, its name first."""
     time = one.driver_time
     waste = one.figures.get("waste_ratio")
     counted = [one.figure(f"{'capacity_' * on_card}driver_{what}") for what in ("allocs", "frees")]
     calls = [count for count in counted if count is not None]
-    row = [
+    cells = [
         one.name + (" *" if one.setting.recorded else ""),
         _bytes(one.figure("peak_reserved_bytes")),
         "-" if waste is None else f"{waste:.1%}",
@@ -56,20 +65,22 @@ def _row(one: SettingAnswer, on_card: bool) -> list[str]:
         str(time.calls) if time else str(sum(calls)) if calls else "-",
         "-" if time is None else _seconds(time.seconds),
     ]
-    if not on_card:
-        return row
-    retries = one.figure("capacity_retries")
-    return [*row, "-" if retries is None else str(retries), _fits(one)]
+    return [*cells, _fits(one)] if on_card else cells
 
 
 def _fits(one: SettingAnswer) -> str:
     if one.completes is None:
         return "-"
-    return "fits" if one.completes else f"fails at event {one.figure('failed_event')}"
+    if not one.completes:
+        return f"fails at {one.figure('failed_event')}"
+    retries = one.figure("capacity_retries")
+    return "fits" if not retries else f"fits, {retries} retries"
 
 
 def _notes(answer: Answer) -> list[str]:
+    explained = explain(answer)
     told = [f"- {summary(answer)}", f"- {answer.agreement}"]
+    told += [f"- {sentence}" for sentence in (explained.sentences if explained else ())]
     if answer.recorded is not None:
         told.append("- *: the setting that the run was recorded under")
     told += [f"- {doubt}" for doubt in answer.doubts]
