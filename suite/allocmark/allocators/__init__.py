@@ -20,7 +20,6 @@ BASE = (
     "torch-nocache",
     "torch-expandable",
     "torch-async",
-    "tf-greedy",
     "tf-growth",
     "tf-limit",
     "tf-async",

@@ -89,6 +89,10 @@ class Allocator(ABC):
     """An allocator of a user's own is measured in every run, unless it says otherwise."""
     meter: str = "allocator counters"
     """The meter of the figures that come from `stats`."""
+    slow_op: bool = False
+    """Whether an operation takes some ten microseconds: a batch of them then holds fewer."""
+    map_meter: str = "none"
+    """The meter of the figures that come from `segment_map`."""
 
     def __init__(self, name: str, environment: Mapping[str, str] | None = None) -> None:
         self.name = name
@@ -137,6 +141,10 @@ class Allocator(ABC):
 
     def largest_free_bytes(self) -> int | None:
         """Return the largest cached block that could be handed out now, if the allocator tells."""
+        return None
+
+    def used_extent_bytes(self) -> int | None:
+        """Return how far into its one fixed region blocks have lain, None where it has no such."""
         return None
 
     def segment_map(self) -> list[tuple[int, int]] | None:

@@ -45,6 +45,7 @@ class TorchCaching(Allocator):
 
     framework = "torch"
     capabilities = _CACHING | {Capability.PRIVATE_POOLS}
+    map_meter = "memory_snapshot"
 
     def __init__(self, name: str, conf: str = "") -> None:
         # Newer releases renamed the variable and still read the old one; 2.8 and older know
@@ -142,6 +143,16 @@ class TorchCaching(Allocator):
         self.trim()
         self.reset_peaks()
         self._torch.cuda.reset_accumulated_memory_stats(self._device)
+
+    def segment_map(self) -> list[tuple[int, int]] | None:
+        segments = self._torch.cuda.memory_snapshot()
+        return [
+            (
+                segment["total_size"],
+                sum(b["size"] for b in segment["blocks"] if b["state"] != "inactive"),
+            )
+            for segment in segments
+        ]
 
     def largest_free_bytes(self) -> int | None:
         return max(

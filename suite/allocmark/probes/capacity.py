@@ -59,7 +59,10 @@ METRICS: Mapping[str, str] = {
 METER = "ballast, cudaMemGetInfo"
 _SEARCH_S = 12.0
 """What the searches of one allocator may take: where each miss goes to the driver it is short."""
-_LIMIT_S = 60.0
+_SEARCH_EMULATED_S = 30.0
+"""Where nothing is waited for but the host, which is often a small one."""
+_MORE_S = 48.0
+"""What start-up and the runs without a limit may take besides."""
 _FEWEST_STEPS = 2
 
 
@@ -85,10 +88,11 @@ class Capacity(AllocatorExperiment):
         return is_base(allocator) or is_emulated()
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
-        return [{"workloads": list(catalog.names()), "search_seconds": _SEARCH_S}]
+        seconds = _SEARCH_EMULATED_S if is_emulated() else _SEARCH_S
+        return [{"workloads": list(catalog.names()), "search_seconds": seconds}]
 
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
-        return _LIMIT_S
+        return float(parameters["search_seconds"]) + _MORE_S
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         allocator = allocator_of(request)
@@ -135,7 +139,8 @@ def _unlimited(workload: str, allocator: Allocator) -> _Task:
     open_streams(script, allocator)
     allocator.restart()
     seen = run_once(script, allocator).values
-    upper = max(seen["device_bytes"], seen["peak_reserved_bytes"])
+    # Of a region that was taken whole, the part that was used.
+    upper = allocator.used_extent_bytes() or max(seen["device_bytes"], seen["peak_reserved_bytes"])
     return _Task(workload, script, int(upper), seen["replay_seconds"])
 
 

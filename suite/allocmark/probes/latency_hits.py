@@ -29,6 +29,8 @@ _ONCE_FROM_BYTES = 4 * GIB
 _BATCH = {True: (16, 5), False: (32, 10)}
 """Calls in a native and in a Python batch, by whether memory is handed out in stream order (which
 takes longer): some 20 microseconds of cached hits, since a core seldom stays quiet for longer."""
+_SLOW_OPS = 5
+"""Operations in a batch where each takes some ten microseconds."""
 _LIVE_BYTES = 4 * GIB
 """The blocks of an alloc-only batch take no more than this, nor a quarter of what is free."""
 _SINGLES_AT_ONCE = 20
@@ -106,6 +108,8 @@ def _visit(
         loop, found = bench.loops[level], readings[level, size]
         native, python = _BATCH[stream_ordered(bench.allocator)]
         pairs = native if isinstance(loop, NativeLoop) else python
+        if level == "op" and bench.allocator.slow_op:
+            pairs = _SLOW_OPS
         blocks = max(1, min(pairs, room))
         found.meters = {
             "pair": f"{loop.meter}, {pairs} calls a batch",

@@ -2,7 +2,7 @@
 
 Document ``pressure``, subject = allocator. Two children, so that neither disturbs the other.
 
-**Counters** (base allocators that cache and give back): a GiB is taken, half of it freed block by
+**Counters** (base allocators that cache): a GiB is taken, half of it freed block by
 block, the cache given back, the rest freed, the cache given back.
 
 | metric | unit | axes | meaning |
@@ -103,7 +103,7 @@ class Pressure(AllocatorExperiment):
 
 
 def _shows_counters(allocator: Allocator) -> bool:
-    return is_base(allocator) and Capability.TRIM in allocator.capabilities
+    return is_base(allocator) and Capability.CACHE in allocator.capabilities
 
 
 def _oom(profile: Profile) -> tuple[str, ...]:

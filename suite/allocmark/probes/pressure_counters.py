@@ -13,9 +13,9 @@ from allocmark.allocators.base import Allocator, Capability
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure, Kind
 from allocmark.probes.pressure_readings import (
-    BLOCK_MAP,
     COUNTERS,
-    OWN_METERS,
+    DEVICE_METERS,
+    BlockMap,
     Reading,
     block_map,
     read_counters,
@@ -80,7 +80,7 @@ def _first_requests(allocator: Allocator, recorder: Recorder) -> None:
     """Send what a single request takes from the driver, each from an empty cache."""
     for size in FIRST_SIZES:
         axes: dict[str, Axis] = {"bytes": size}
-        allocator.trim()
+        _empty(allocator)
         before = allocator.stats().reserved_bytes
         block = allocator.alloc(size)
         reserved = allocator.stats().reserved_bytes
@@ -91,8 +91,17 @@ def _first_requests(allocator: Allocator, recorder: Recorder) -> None:
             recorder.missing("first_reserved_bytes", "bytes", reason, axes)
         else:
             taken = reserved - before
-            recorder.figure(_figure("first_reserved_bytes", taken, OWN_METERS[0], axes, allocator))
-    allocator.trim()
+            figure = _figure("first_reserved_bytes", taken, allocator.meter, axes, allocator)
+            recorder.figure(figure)
+    _empty(allocator)
+
+
+def _empty(allocator: Allocator) -> None:
+    """Give the cache back; where the framework has no way to, start again."""
+    if Capability.TRIM in allocator.capabilities:
+        allocator.trim()
+    else:
+        allocator.restart()
 
 
 def _report(point: str, allocator: Allocator, device: int, recorder: Recorder) -> None:
@@ -114,11 +123,26 @@ def _report(point: str, allocator: Allocator, device: int, recorder: Recorder) -
         parts = (blocks.live, blocks.pinned_free, blocks.free_segments)
         for why, value in zip(WHYS[:3], parts, strict=True):
             axes = {"point": point, "why": why}
-            recorder.figure(_figure("kept_bytes", value, BLOCK_MAP, axes, allocator))
-        agrees = int(summary_agrees(shown, blocks))
-        axes = {"point": point}
-        recorder.figure(Figure("summary_agrees", "share", "exact", BLOCK_MAP, axes, agrees))
+            recorder.figure(_figure("kept_bytes", value, allocator.map_meter, axes, allocator))
+        _report_agreement(point, shown, blocks, allocator, recorder)
     _report_outside(point, shown, allocator, recorder)
+
+
+def _report_agreement(
+    point: str,
+    shown: Mapping[str, Reading],
+    blocks: BlockMap,
+    allocator: Allocator,
+    recorder: Recorder,
+) -> None:
+    axes = {"point": point}
+    try:
+        agrees = int(summary_agrees(shown, blocks))
+    except NotMeasurableError as error:
+        recorder.missing("summary_agrees", "share", str(error), axes)
+        return
+    meter = allocator.map_meter
+    recorder.figure(Figure("summary_agrees", "share", "exact", meter, axes, agrees))
 
 
 def _report_outside(
@@ -138,9 +162,8 @@ def _report_outside(
 def _figure(
     metric: str, value: int, meter: str, axes: Mapping[str, Axis], allocator: Allocator
 ) -> Figure:
-    kind: Kind = (
-        "exact" if meter in OWN_METERS and Capability.EXACT in allocator.capabilities else "sampled"
-    )
+    exact = meter not in DEVICE_METERS and Capability.EXACT in allocator.capabilities
+    kind: Kind = "exact" if exact else "sampled"
     return Figure(metric, "bytes", kind, meter, axes, value, [value])
 
 

@@ -26,10 +26,9 @@ COUNTERS = (
     "NVML process",
     "NVML device",
 )
-_OWN, _STATS, _SUMMARY = "allocator counters", "memory_stats", "memory_summary"
-BLOCK_MAP = "memory_snapshot"
-OWN_METERS = (_OWN, _STATS, _SUMMARY, BLOCK_MAP)
-"""Meters that show what the allocator did, and nothing of other processes."""
+_STATS, _SUMMARY = "memory_stats", "memory_summary"
+DEVICE_METERS = ("cudaMemGetInfo", "NVML process", "NVML device")
+"""Meters that other processes, or the context, can disturb; the rest show the allocator alone."""
 
 _SUMMARY_ROW = re.compile(r"\|\s*([\w -]+?) memory\s*\|\s*(\d+) (B|KiB|MiB|GiB|TiB) ")
 _SUMMARY_UNITS = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": 1024 * GIB}
@@ -83,20 +82,18 @@ def read_counters(allocator: Allocator, device: int) -> dict[str, Reading]:
 
 def block_map(allocator: Allocator) -> BlockMap:
     """Return what the allocator's segments consist of. Raises `NotMeasurableError`."""
-    if allocator.framework != "torch":
-        raise NotMeasurableError(f"{allocator.name} shows no map of its blocks")
     try:
-        segments = import_torch().cuda.memory_snapshot()
+        segments = allocator.segment_map()
     except RuntimeError as error:
         words = str(error).split(". ")[0]
         raise NotMeasurableError(f"{allocator.name} shows no map of its blocks ({words})") from None
+    if segments is None:
+        raise NotMeasurableError(f"{allocator.name} shows no map of its blocks")
     live = pinned = unused = 0
-    for segment in segments:
-        taken = sum(b["size"] for b in segment["blocks"] if b["state"] != "inactive")
-        rest = segment["total_size"] - taken
+    for size, taken in segments:
         live += taken
-        pinned += rest if taken else 0
-        unused += 0 if taken else rest
+        pinned += size - taken if taken else 0
+        unused += 0 if taken else size
     return BlockMap(live, pinned, unused)
 
 
@@ -128,7 +125,7 @@ def parse_summary(text: str) -> dict[str, Shown]:
 def _own(allocator: Allocator, value: int | None) -> Reading:
     if value is None:
         return NotMeasurableError(f"{allocator.name} keeps no such counter")
-    return Shown(value, _OWN)
+    return Shown(value, allocator.meter)
 
 
 def _torch_stats(allocator: Allocator) -> dict[str, Reading]:

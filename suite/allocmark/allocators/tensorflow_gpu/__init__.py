@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from allocmark.allocators.base import Tier
 from allocmark.allocators.tensorflow_gpu.allocators import (
     Bfc,
     TensorFlowAllocator,
@@ -16,7 +17,8 @@ LIMIT_BYTES = 8 * GIB
 """The memory_limit of ``tf-limit``: one region in which every workload of the suite fits."""
 
 ALLOCATORS = (
-    Bfc("tf-greedy", Mode.GREEDY),
+    # A call takes the same ways as in the fixed region of tf-limit.
+    Bfc("tf-greedy", Mode.GREEDY, tier=Tier.SETTING),
     Bfc("tf-growth", Mode.GROWTH),
     Bfc("tf-limit", Mode.LIMIT, LIMIT_BYTES),
     TensorFlowDriverPool("tf-async", Mode.ASYNC),

@@ -16,7 +16,7 @@ from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats
+from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats, Tier
 from allocmark.allocators.tensorflow_gpu import causes, framework, shim
 from allocmark.allocators.tensorflow_gpu.framework import BY_ENVIRONMENT, QUIET, Mode
 from allocmark.cuda import runtime
@@ -40,6 +40,7 @@ class TensorFlowAllocator(Allocator):
 
     framework = "tensorflow"
     capabilities = frozenset({Capability.CACHE, Capability.OP, Capability.RESTART})
+    slow_op = True
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class TensorFlowAllocator(Allocator):
         mode: Mode,
         limit_bytes: int | None = None,
         *,
+        tier: Tier = Tier.BASE,
         by_environment: bool = False,
         retry: bool = False,
     ) -> None:
@@ -54,7 +56,7 @@ class TensorFlowAllocator(Allocator):
         if by_environment or mode is Mode.ASYNC:
             variables = BY_ENVIRONMENT[mode]
         super().__init__(name, {**QUIET, **variables})
-        self.mode, self.limit_bytes = mode, limit_bytes
+        self.mode, self.limit_bytes, self.tier = mode, limit_bytes, tier
         self._by_environment, self._retry = by_environment, retry
         self.meter = _PUBLIC
         self._shim: shim.Shim | None = None
@@ -195,16 +197,21 @@ class Bfc(TensorFlowAllocator):
     """The best-fit allocator with coalescing, in a region of its own or in growing ones."""
 
     capabilities = TensorFlowAllocator.capabilities | {Capability.EXACT}
+    map_meter = "chunk map, by the native shim"
 
     def open(self, device: int) -> None:
         self._fresh: int | None = None
         self._unbegun = False
+        self._end = 0
         super().open(device)
 
     def alloc(self, size_bytes: int, stream: int = 0) -> int:
         if self._unbegun:
             self._begin()
-        return super().alloc(size_bytes, stream)
+        block = super().alloc(size_bytes, stream)
+        if block + size_bytes > self._end:
+            self._end = block + size_bytes
+        return block
 
     def restart(self) -> None:
         """Begin with a fresh allocator that holds nothing.
@@ -217,6 +224,7 @@ class Bfc(TensorFlowAllocator):
             self._restart_public()
             return
         self._replace(self._total_bytes)
+        self._end = 0
         self._unbegun = self.mode is not Mode.GROWTH
 
     def largest_free_bytes(self) -> int | None:
@@ -244,6 +252,12 @@ class Bfc(TensorFlowAllocator):
             driver_frees=told["returns"],
             retries=told["collections"],
         )
+
+    def used_extent_bytes(self) -> int | None:
+        if self._shim is None or self.mode is Mode.GROWTH:
+            return None
+        regions = self._shim.regions()
+        return self._end - regions[0][0] if regions and self._end else None
 
     def segment_map(self) -> list[tuple[int, int]] | None:
         if self._shim is None:
