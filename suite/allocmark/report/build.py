@@ -17,7 +17,6 @@ from allocmark.report.pictures import Picture
 FORMATS = ("md",)
 MARKDOWN_NAME = "README.md"
 """So that a folder of reports shows its page where it is browsed."""
-HTML_NAME = "index.html"
 
 
 def render_markdown(results: Path) -> str:
@@ -41,14 +40,13 @@ def write_report(results: Path, out: Path, language: str = "en") -> Path:
         raise UnknownNameError("language", language, list(LANGUAGES))
     made = page(store.load(results))
     files = Files({}, {})
-    places = [HTML_NAME, *(f"{part.slug}/{HTML_NAME}" for part in made.parts[1:])]
-    for part, place in zip(made.parts, places, strict=True):
+    for part in made.parts:
         pictures = figures.pictures(part.panel)
         _write_data(part, pictures, out, files)
         shown = html.render(made, part, pictures, language)
-        write_whole(out / place, shown.encode())
+        write_whole(out / html.place(made, part), shown.encode())
     write_whole(out / MARKDOWN_NAME, markdown_page.render(made, files).encode())
-    return out / HTML_NAME
+    return out / html.place(made, made.parts[0])
 
 
 def _write_data(part: Part, pictures: Sequence[Picture], out: Path, files: Files) -> None:

@@ -14,7 +14,7 @@ from allocmark.report.html.words import Words
 from allocmark.report.notes import Notes
 from allocmark.report.table import NOTHING, Cell
 
-_RANGE = re.compile(r"\((\S+) to (\S+); n (\d+)\)")
+_RANGE = re.compile(r"(.*) \(([\d.,]+) to ([\d.,]+); n (\d+)\)")
 _RATE = re.compile(r"^([\d.,]+) (million|thousand)( .*|)$")
 
 
@@ -49,7 +49,9 @@ def _cell(cell: Cell, notes: Notes, words: Words) -> str:
 
 def printed(text: str, words: Words) -> str:
     """Return a figure's text so that it reads alike in both languages, where it can."""
-    text = _RANGE.sub(r"(\1–\2; n = \3)", text)
+    if match := _RANGE.fullmatch(text):
+        value, low, high, count = match.groups()
+        return f"{escape(value)} <small>({low}–{high}; n = {count})</small>"
     return str(words.html(text)) if _RATE.match(text) or not _plain(text) else escape(text)
 
 

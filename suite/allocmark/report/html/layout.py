@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from allocmark.report.page import Part, unique
 from allocmark.report.tables import context, fragmentation, latency, streams
 
 _LEADING = frozenset(
@@ -40,6 +41,12 @@ FIRST_PICTURES = ("memory", "waste", "latency", "context", "streams")
 def leads(table_id: str) -> bool:
     """Whether a table is shown open."""
     return table_id in _LEADING
+
+
+def anchors(part: Part) -> dict[str, str]:
+    """Return for each table of a part, by its id, the name of its place on the page."""
+    taken: set[str] = set()
+    return {table.id: unique(anchor(table.id), taken) for s in part.sections for table in s.tables}
 
 
 def anchor(text: str) -> str:

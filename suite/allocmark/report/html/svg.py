@@ -17,9 +17,6 @@ _LEFT_OUT = re.compile(
 )
 _BETWEEN = re.compile(r">\s+<")
 _SIZE = re.compile(r'(<svg\b[^>]*?) width="[\d.]+pt" height="[\d.]+pt"')
-_VIEW = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
-_TITLE_HEIGHT = 20
-"""Points at the top of a picture that its title takes, which stands as a heading on the page."""
 _GROUP_ID = re.compile(r'(<g) id="[^"]*"')
 _ID = re.compile(r'\bid="([^"]+)"')
 _USED = re.compile(r'(url\(#|href="#)([^")]+)')
@@ -37,8 +34,8 @@ def inline(picture: Picture, words: Words, title_id: str) -> Markup:
     svg = _USED.sub(rf"\1{picture.id}-\2", svg)
     svg = svg.replace(INK.lower(), "var(--ink)")
     svg = _PATH.sub(lambda m: m[1] + _shorter(m[2]) + m[3], svg)
+    # The title stands as a heading above it.
     svg = _TEXT.sub(lambda m: "" if unescape(m[2]) == picture.title else _both(m, words), svg)
-    svg = _VIEW.sub(_without_title, svg, count=1)
     labelled = rf'\1 role="img" aria-labelledby="{escape(title_id)}"'
     return Markup(_SIZE.sub(labelled, svg, count=1))
 
@@ -47,10 +44,6 @@ def _shorter(path: str) -> str:
     """Return a path to a tenth of a point, which nobody can tell from a millionth."""
     rounded = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), path)
     return re.sub(r"\s*\n", "", rounded)
-
-
-def _without_title(view: re.Match[str]) -> str:
-    return f'viewBox="0 {_TITLE_HEIGHT} {view[1]} {float(view[2]) - _TITLE_HEIGHT:g}"'
 
 
 def _both(text: re.Match[str], words: Words) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from allocmark.report import csvs
 from allocmark.report.claims.text import Text
-from allocmark.report.html import cells, columns, layout, sharing
+from allocmark.report.html import cells, columns, grouped, layout, sharing
 from allocmark.report.html.payload import packed
 from allocmark.report.html.svg import inline
 from allocmark.report.html.words import Words, markup
 from allocmark.report.notes import Absent, Notes, apart, is_figure
+from allocmark.report.page import Section
 from allocmark.report.pictures import Picture
 from allocmark.report.table import Table
 
@@ -28,13 +29,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """A table as the template needs it; `body` is empty where no row has any figure."""
+    """A table as the template needs it; `body` is empty where no row has any figure.
+
+    `grouped` is for tables of the document, whose cells are paragraphs.
+    """
 
     id: str
     title: Markup
     about: Markup
     emulated: bool
     columns: tuple[Column, ...]
+    grouped: bool
     hidden: tuple[int, ...]
     """Positions, from 1, of the columns that are shown on demand."""
     body: Markup
@@ -44,7 +49,7 @@ class TableView:
     absent: tuple[tuple[Markup, Markup], ...]
     own: tuple[tuple[Markup, Markup], ...]
     csv_name: str
-    csv: str
+    csv: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class PictureView:
     title: Markup
     svg: Markup
     csv_name: str
-    csv: str
+    csv: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,44 +77,51 @@ class SectionView:
 
 
 def section(
-    title: str,
-    tables: Sequence[Table],
+    shown: Section,
     pictures: Iterable[Picture],
+    anchors: Mapping[str, str],
     common: sharing.Conditions,
     words: Words,
 ) -> SectionView:
     """Return the view of a section."""
-    shown = [table_view(table, common, words) for table in tables]
-    full = [one for one in shown if one.body]
-    leading = [one for one in full if layout.leads(one.id)] or full[:1]
+    views = [table_view(table, anchors[table.id], common, words) for table in shown.tables]
+    full = [one for one in views if one.body]
+    leading = [one for one in full if shown.texts or layout.leads(one.id)] or full[:1]
     return SectionView(
-        layout.anchor(title),
-        words.html(title),
+        layout.anchor(shown.title),
+        words.html(shown.title),
         tuple(picture_view(one, words) for one in pictures),
         tuple(leading),
         tuple(one for one in full if one not in leading),
-        tuple(one for one in shown if not one.body),
+        tuple(one for one in views if not one.body),
     )
 
 
-def table_view(table: Table, common: sharing.Conditions, words: Words) -> TableView:
+def table_view(
+    table: Table, identifier: str, common: sharing.Conditions, words: Words
+) -> TableView:
     """Return the view of a table."""
     rows, absent = apart(table)
     notes = Notes(rows)
     labels = _leading_labels(table)
     waiting = columns.hidden(labels, table.columns) if labels < len(table.columns) else ()
-    identifier = layout.anchor(table.id)
+    body = cells.body(rows, labels, notes, words)
+    headings = [
+        Column(words.html(name), "num" if any(map(is_figure, column)) else "")
+        for name, column in zip(table.columns, zip(*table.rows, strict=True), strict=True)
+    ]
+    if in_groups := grouped.is_grouped(table):
+        notes, waiting, body = Notes(()), (), grouped.body(table, words)
+        headings = [Column(words.html(name), "") for name in grouped.headings(table)]
     return TableView(
         identifier,
         words.html(table.title),
         words.html(table.about),
         table.emulated,
-        tuple(
-            Column(words.html(name), "num" if any(map(is_figure, column)) else "")
-            for name, column in zip(table.columns, zip(*table.rows, strict=True), strict=True)
-        ),
+        tuple(headings),
+        in_groups,
         tuple(position + 1 for position in waiting),
-        cells.body(rows, labels, notes, words),
+        body,
         len(rows),
         tuple((mark, words.html(text)) for mark, text in notes.flag_texts()),
         tuple((letter, words.html(reason)) for reason, letter in notes.reasons.items()),

@@ -29,13 +29,14 @@ _NEUTRAL = re.compile(rf"[\W\d_]*((?:e[+-]\d+|{_UNITS})(?![a-zA-Z])[\W\d_]*)*")
 class Words:
     """Looks texts up, and remembers what it did not find.
 
-    `names` are texts that are the same in both languages: allocators, workloads, calls.
+    `names` are texts that are the same in both languages: allocators, workloads, calls; `texts`
+    are such as come in both.
     """
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self, names: Iterable[str] = (), texts: Iterable[Text] = ()) -> None:
         self.missing: set[str] = set()
         self._names = set(names)
-        self._known: dict[str, Text] = {}
+        self._known = {text.en: text for text in texts}
 
     @cached_property
     def _catalogue(self) -> dict[str, str]:
@@ -53,6 +54,10 @@ class Words:
         if message not in self._known:
             self._known[message] = Text(message, self._chinese(message))
         return self._known[message]
+
+    def learn(self, texts: Iterable[Text]) -> None:
+        """Take texts that come in both languages, as they are shown."""
+        self._known.update({text.en: text for text in texts})
 
     def html(self, message: str) -> Markup:
         """Return a fixed text as markup that shows the language which the page is set to."""

@@ -13,13 +13,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from allocmark.report.claims.text import Language, Text
-from allocmark.report.html import layout, sharing, views
+from allocmark.report.escape import visible
+from allocmark.report.html import layout, sharing, verdicts, views
 from allocmark.report.html.first import stack_lines
 from allocmark.report.html.words import Words, markup
 from allocmark.report.notes import EMULATED
 from allocmark.report.page import Page, Part
 from allocmark.report.pictures import Picture
+from allocmark.report.tables.verdicts import TITLE as VERDICTS
 
+PAGE_NAME = "index.html"
 _HERE = Path(__file__).parent
 _NAMES = ("subject", "workload", "call", "counter", "probe", "metric", "meter")
 """Columns of the store whose values are names: alike in both languages."""
@@ -44,8 +47,9 @@ def render(
         placed.setdefault(layout.PICTURES.get(picture.id, ""), []).append(picture)
     by_id = {picture.id: picture for picture in pictures}
     first = next((by_id[name] for name in layout.FIRST_PICTURES if name in by_id), None)
+    anchors = layout.anchors(part)
     sections = [
-        views.section(s.title, s.tables, _without(placed.get(s.title, ()), first), common, words)
+        views.section(s, _without(placed.get(s.title, ()), first), anchors, common, words)
         for s in part.sections
     ]
     script = _asset("page.js")
@@ -55,8 +59,11 @@ def render(
         title=words.text(shown.title),
         stack=stack_lines(part),
         sections=sections,
+        verdicts=verdicts.verdicts(part.judged),
+        verdicts_id=layout.anchor(VERDICTS.en),
         first=views.picture_view(first, words) if first else None,
         common=[(words.html(name), words.free(text)) for name, text in common],
+        others=_others(shown, part),
         left_out=shown.left_out,
         emulated=words.html(EMULATED) if part.panel.emulated else None,
         rules=_column_rules(sections),
@@ -70,11 +77,26 @@ def render(
     return text
 
 
+def place(shown: Page, part: Part) -> str:
+    """Return where a part's page lies in the report folder: the first part's is its front."""
+    return PAGE_NAME if part is shown.parts[0] else f"{part.slug}/{PAGE_NAME}"
+
+
+def _others(shown: Page, part: Part) -> list[tuple[str, str, bool]]:
+    """Return title and relative address of each other part's page, and whether it is emulated."""
+    up = "" if part is shown.parts[0] else "../"
+    others = [other for other in shown.parts if other is not part]
+    return [(o.title, up + place(shown, o), o.panel.emulated) for o in others]
+
+
 def words_for(part: Part) -> Words:
     """Return the words of a page, which knows the names that occur in its part."""
     rows = part.panel.rows
     names = {str(v) for c in _NAMES if c in rows for v in rows[c].dropna().unique()}
-    return Words({part.title, part.panel.machine, *names})
+    words = Words({part.title, part.panel.machine, *names})
+    for section in part.sections:
+        words.learn(section.texts)
+    return words
 
 
 def _without(pictures: Sequence[Picture], first: Picture | None) -> list[Picture]:
@@ -104,8 +126,14 @@ def _template() -> Any:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
     return environment.get_template("page.html.j2")
+
+
+def _shown(value: object) -> object:
+    """Return foreign text with what nobody can see in it spelled out."""
+    return visible(value) if type(value) is str else value
 
 
 @cache

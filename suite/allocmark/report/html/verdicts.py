@@ -1,0 +1,124 @@
+"""The verdicts as the template needs them: the first screen's figures and tally, every claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from allocmark.report.claims.claim import Evidence, Headline, Judged, Ruling, tally
+from allocmark.report.claims.headlines import headlines
+from allocmark.report.claims.text import Text
+from allocmark.report.csvs import number
+from allocmark.report.html.words import markup
+from allocmark.report.tables.document import filled
+
+CSS = {
+    Ruling.HOLDS: "holds",
+    Ruling.IN_PART: "partly",
+    Ruling.FAILS: "fails",
+    Ruling.NOT_MEASURED: "open",
+}
+"""The style's name for each ruling."""
+SIGNS = {Ruling.HOLDS: "✓", Ruling.IN_PART: "◐", Ruling.FAILS: "✗", Ruling.NOT_MEASURED: "–"}
+"""What tells rulings apart without colour."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureView:
+    """One figure: what it is, how it reads, and the raw value."""
+
+    what: Markup
+    text: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlineView:
+    """A card of the first screen; the claim that it leads to says why it has no figure."""
+
+    claim: str
+    what: Markup
+    figure: FigureView | None
+
+
+@dataclass(frozen=True, slots=True)
+class RulingView:
+    """One of the four rulings and how many statements have it."""
+
+    css: str
+    sign: str
+    words: Markup
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """A statement with its verdict and what that rests on."""
+
+    id: str
+    section: str
+    statement: Markup
+    ruling: RulingView
+    condition: Markup
+    cause: Markup
+    published: tuple[str, ...]
+    figures: tuple[FigureView, ...]
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictsView:
+    """All of it."""
+
+    headlines: tuple[HeadlineView, ...]
+    tally: tuple[RulingView, ...]
+    claims: tuple[ClaimView, ...]
+    wrong: tuple[ClaimView, ...]
+    """The statements that do not hold."""
+
+
+def verdicts(judged: Sequence[Judged]) -> VerdictsView:
+    """Return the view of all verdicts, in the order given."""
+    counts = tally(judged)
+    rulings = {
+        ruling: RulingView(CSS[ruling], SIGNS[ruling], markup(ruling.words), count)
+        for ruling, count in counts.items()
+    }
+    claims = tuple(_claim(one, rulings[one.verdict.ruling]) for one in judged)
+    return VerdictsView(
+        tuple(map(_headline, headlines(judged))) if judged else (),
+        tuple(rulings.values()),
+        claims,
+        tuple(one for one in claims if one.ruling is rulings[Ruling.FAILS]),
+    )
+
+
+def _headline(one: Headline) -> HeadlineView:
+    return HeadlineView(one.id, markup(one.what), _figure(one.evidence) if one.evidence else None)
+
+
+def _claim(one: Judged, ruling: RulingView) -> ClaimView:
+    said = one.verdict.condition or one.verdict.reason
+    return ClaimView(
+        one.claim.id,
+        one.claim.section,
+        markup(one.claim.statement),
+        ruling,
+        markup(filled(one, said)),
+        markup(filled(one, one.verdict.cause)),
+        one.claim.published,
+        tuple(map(_figure, one.verdict.evidence)),
+        one.commands,
+    )
+
+
+def _figure(one: Evidence) -> FigureView:
+    return FigureView(markup(one.what), one.cell.text, number(one.cell.value))
+
+
+def ruling_of(text: Text) -> Ruling | None:
+    """Return the ruling that a cell of a document's table begins with, None for other cells."""
+    starts = (r for r in sorted(Ruling, key=len, reverse=True) if text.en.startswith(r.value))
+    return next(starts, None)

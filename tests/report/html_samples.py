@@ -1,0 +1,43 @@
+"""Pages for tests of the HTML writer: the committed results', made once, and small ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from allocmark.report import figures
+from allocmark.report.html.words import Words
+from allocmark.report.html.writer import render, words_for
+from allocmark.report.page import Page, Part, page
+from allocmark.store import Store, load
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A page with all that it was made of."""
+
+    store: Store
+    page: Page
+    part: Part
+    html: str
+    words: Words
+
+
+def made(results: Path) -> Made:
+    """Return the page of the first part of a results folder."""
+    store = load(results)
+    shown = page(store)
+    part = shown.parts[0]
+    words = words_for(part)
+    return Made(
+        store, shown, part, render(shown, part, figures.pictures(part.panel), "en", words), words
+    )
+
+
+@cache
+def published() -> Made:
+    """Return the page of the committed results."""
+    return made(RESULTS)
