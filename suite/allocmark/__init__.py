@@ -1,3 +1,19 @@
 """allocmark: how GPU memory is really allocated, measured."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from allocmark.replaying.api import replay as replay
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Return `replay`; it is imported when it is used, since every child imports this package."""
+    if name == "replay":
+        from allocmark.replaying.api import replay
+
+        return replay
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

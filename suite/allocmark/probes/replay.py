@@ -165,14 +165,17 @@ def replay_until(
     event: int,
     look: Look | None = None,
     on_failure: Look | None = None,
+    observe: Observer | None = None,
+    points: Sequence[int] = (),
 ) -> Replay:
     """Run the events up to `event`, let somebody look at what is held, and free all of it.
 
-    `look` is called where they were served, `on_failure` where memory ran out before.
+    `look` is called where they were served, `on_failure` where memory ran out before; `observe`
+    after each event of `points`, as in `replay`.
     """
     run = _Run(script, allocator)
     try:
-        result = run.go_to(event)
+        result = run.go(observe, points, event)
         called = look if result.completed else on_failure
         if called is not None:
             called(run.held)
@@ -191,13 +194,17 @@ class _Run:
         self._home = [0] * len(self._held)  # The stream each block was allocated on.
         self._waits = _Waits(allocator)
 
-    def go(self, observe: Observer | None, points: Sequence[int]) -> Replay:
+    def go(
+        self, observe: Observer | None, points: Sequence[int], last: int | None = None
+    ) -> Replay:
+        """Do the events, those after the one numbered `last` left out."""
         script = self._script
+        last = len(script) - 1 if last is None else last
         columns = zip(script.ops, script.blocks, script.sizes, script.streams, strict=True)
         events = enumerate(columns)
         self._event, seconds, start = 0, 0.0, 0
         looked_at = set(points) if observe is not None else set()
-        stops = sorted({*looked_at, len(script) - 1}) if script.ops else []
+        stops = sorted({*(stop for stop in looked_at if stop < last), last}) if script.ops else []
         for stop in stops:
             begin = time.perf_counter()
             failure = self._serve(islice(events, stop + 1 - start))
@@ -207,23 +214,13 @@ class _Run:
             start = stop + 1
             if observe is not None and stop in looked_at:
                 observe(stop)
-        return Replay(len(script), script.peak_requested_bytes, seconds)
+        done = min(last + 1, len(script))
+        return Replay(done, max(script.live_bytes[:done], default=0), seconds)
 
     @property
     def held(self) -> Sequence[int | None]:
         """The address of each block that is alive."""
         return self._held
-
-    def go_to(self, last: int) -> Replay:
-        """Do the events up to the one numbered `last`."""
-        script = self._script
-        columns = zip(script.ops, script.blocks, script.sizes, script.streams, strict=True)
-        begin = time.perf_counter()
-        failure = self._serve(islice(enumerate(columns), last + 1))
-        seconds = time.perf_counter() - begin
-        if failure is not None:
-            return replace(failure, seconds=seconds)
-        return Replay(last + 1, max(script.live_bytes[: last + 1], default=0), seconds)
 
     def _serve(self, events: islice[tuple[int, tuple[int, int, int, int]]]) -> Replay | None:
         """Do some events; returns the failure if memory ran out."""

@@ -12,7 +12,7 @@ trace of theirs, in the same fresh processes as every experiment. Figures: those
 | ``peak_segments`` | segments | most segments at once, without a limit |
 
 Series ``driver_calls`` and ``capacity_driver_calls`` (kind, size, calls), ``memory`` (the curve
-without a limit), ``segments`` and ``blocks`` with ``{at: failure}`` where the run in
+without a limit) and ``capacity_memory`` (with it), ``segments`` and ``blocks`` with ``{at: failure}`` where the run in
 ``capacity_bytes`` failed, else ``{at: peak}`` where reserved memory is first at its peak. Notes ``setting``, ``peak_event``, ``error``.
 """  # noqa: E501 - a table's row is one line
 
@@ -36,9 +36,9 @@ from allocmark.probes.capacity_bracket import narrow
 from allocmark.probes.driver_history import DriverHistory
 from allocmark.probes.experiment import Experiment, Profile
 from allocmark.probes.fragmentation_setting import setting_in_force
-from allocmark.probes.fragmentation_vector import figures, run_once
+from allocmark.probes.fragmentation_vector import POINTS, figures, run_once
 from allocmark.probes.recorder import Recorder
-from allocmark.probes.replay import Script, replay, replay_until
+from allocmark.probes.replay import Script, replay, replay_until, spaced
 from allocmark.probes.replaying import open_streams, restart
 from allocmark.probes.request import Request
 from allocmark.workloads.trace import Op, Trace
@@ -150,9 +150,24 @@ class _Run:
             driver_history.begin()
         last_event = len(self._script) - 1
         fails = lambda held: self._send_map(held, "failure")  # noqa: E731
-        done = replay_until(self._script, allocator, last_event, on_failure=fails)
+        curve: dict[str, list[float]] = {"event": [], "requested": [], "reserved": []}
+
+        def observe(event: int) -> None:
+            curve["event"].append(event)
+            curve["requested"].append(self._script.live_bytes[event])
+            curve["reserved"].append(allocator.stats().reserved_bytes or 0)
+
+        points = spaced(len(self._script), POINTS) if first.reserved_bytes is not None else []
+        done = replay_until(
+            *(self._script, allocator, last_event),
+            on_failure=fails,
+            observe=observe,
+            points=points,
+        )
         history = driver_history.end(self._script, self._device) if self._has_history else None
         last = allocator.stats()
+        if points:
+            self._recorder.series("capacity_memory", {}, **curve)
         self._figure("completes", "bool", int(done.completed))
         self._figure("capacity_bytes", "bytes", capacity_bytes)
         for metric, unit, name in _WITHIN:

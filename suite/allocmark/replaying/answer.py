@@ -44,6 +44,7 @@ class SettingAnswer:
     in_force: str = ""
     seconds: float = 0.0
     curve: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Event, requested and reserved bytes: on the card where one is known."""
     maps: Mapping[str, BlockMap] = field(default_factory=dict)
     """By the moment: ``peak`` and ``failure``."""
 
@@ -96,6 +97,11 @@ class Answer:
                 "the setting of the recorded run is not known: nothing to hold the replay against"
             )
         on_card = self.card_is_recorded and own.figure("capacity_bytes") is not None
+        if self.recording.counted.get("retries") and not on_card:
+            return (
+                "the recorded run was short of memory and gave its cache back: only a replay on "
+                "its own card (without --capacity) can be held against it"
+            )
         if own.reason and not on_card:
             return "the recorded setting could not be replayed: nothing to hold against"
         words = []

@@ -152,7 +152,7 @@ def _answer(setting: Setting, outcome: Outcome, around: Term, gpu: str) -> Setti
         str(outcome.notes.get("error", "")),
         str(outcome.notes.get("setting", "")),
         round(outcome.seconds, 3),
-        series.get("memory", {}),
+        series.get("capacity_memory", series.get("memory", {})),
         _maps(outcome),
     )
 
