@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,12 @@ from starter.errors import StartError
 from starter.interpreter import Framework, frameworks, site_folders
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted((ROOT / "requirements").glob("*.txt"))
+TOGETHER = (
+    ("core", "torch", "report", "test", "dev"),
+    ("core", "tensorflow"),
+    ("core", "tensorflow-cuda"),
+)
+"""Groups that are installed into one environment."""
 LOCK = """\
 asv==0.6.6 ; python_version < '3.15' \\
     --hash=sha256:aa \\
@@ -81,16 +86,18 @@ def test_an_entry_that_is_no_pin_is_refused(tmp_path: Path) -> None:
         locks.entries([path])
 
 
-def test_the_locks_hold_what_the_project_declares() -> None:
-    pinned = requirements.pinned_here(locks.entries(FILES))
-    groups = ["core", "torch", "report", "test", "dev"]
+@pytest.mark.parametrize("groups", TOGETHER)
+def test_the_locks_hold_what_the_project_declares(groups: Sequence[str]) -> None:
+    pinned = requirements.pinned_here(locks.entries(locks.files(groups)))
     for text in requirements.declared(groups):
         requirement = Requirement(text)
-        assert requirement.specifier.contains(pinned[locks.normalized(requirement.name)])
+        if requirement.marker is None or requirement.marker.evaluate():
+            assert requirement.specifier.contains(pinned[locks.normalized(requirement.name)])
 
 
-def test_locks_agree_with_each_other() -> None:
-    for name, entries in locks.entries(FILES).items():
+@pytest.mark.parametrize("groups", TOGETHER)
+def test_locks_agree_with_each_other(groups: Sequence[str]) -> None:
+    for name, entries in locks.entries(locks.files(groups)).items():
         whens = [when for _, when in locks.pins(entries)]
         assert len(whens) == len(set(whens)), name
 
@@ -188,10 +195,75 @@ def test_a_failure_of_venv_is_one_sentence(
 def test_a_full_folder_is_said_before_anything_is_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "VENV", tmp_path)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("", (), {"free": 1 << 30}))
     with pytest.raises(StartError, match=r"has 1\.0 GiB free and needs"):
-        commands._check_room(with_torch=True)
+        commands._check_room(tmp_path, ["core", "torch"])
+
+
+class _Started(Exception):
+    """What would have become of this process."""
+
+
+def _become(command: list[str]) -> int:
+    raise _Started(*command)
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    """A Python with torch and no real driver; returns the groups of what is made for it."""
+    groups: list[Sequence[str]] = []
+    monkeypatch.setattr(commands, "frameworks", lambda: [Framework("torch", "2.11.0", False)])
+    monkeypatch.setattr(commands, "TENSORFLOW_VENV", tmp_path / "venv-tensorflow")
+    monkeypatch.setattr(commands, "_needs_emulation", lambda env: True)
+    monkeypatch.setattr(commands, "_become", _become)
+    monkeypatch.setattr(commands, "_complete", lambda env, wanted: groups.append(wanted))
+    monkeypatch.setattr(environment.Environment, "prepare", lambda env: None)
+    monkeypatch.delenv("ALLOCMARK_PYTHON_TENSORFLOW", raising=False)
+    return groups
+
+
+def test_tensorflow_is_added_when_asked_for(
+    made: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("ALLOCMARK_PYTHON_TENSORFLOW", "")  # So that it ends with the test.
+    env = environment.Environment(tmp_path / "venv", (), "maker")
+    with pytest.raises(_Started) as started:
+        commands._run(env, ["--tensorflow", "--quick"])
+    assert "--tensorflow" not in started.value.args and "--quick" in started.value.args
+    python = str(tmp_path / "venv-tensorflow" / "bin" / "python")
+    assert os.environ["ALLOCMARK_PYTHON_TENSORFLOW"] == python
+    monkeypatch.setattr(commands, "_needs_emulation", lambda env: False)
+    assert commands.add_tensorflow(env)
+    # On a GPU with the CUDA libraries that it needs.
+    assert made == [["core", "tensorflow"], ["core", "tensorflow-cuda"]]
+
+
+def test_without_tensorflow_one_line_says_how_to_add_it(
+    made: list[Sequence[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(ROOT)
+    env = environment.Environment(tmp_path / "venv", (), "maker")
+    with pytest.raises(_Started):
+        commands._run(env, [])
+    assert made == []
+    (line,) = [text for text in capsys.readouterr().out.splitlines() if "TensorFlow" in text]
+    assert "ALLOCMARK_PYTHON_TENSORFLOW=" in line and "--tensorflow" in line
+
+
+def test_a_python_that_has_tensorflow_or_is_too_new_gets_none(
+    made: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    env = environment.Environment(tmp_path / "venv", (), "maker")
+    monkeypatch.setattr(commands, "_TOO_NEW_FOR_TENSORFLOW", sys.version_info[:2])
+    with pytest.raises(StartError, match="ALLOCMARK_PYTHON_TENSORFLOW"):
+        commands.add_tensorflow(env)
+    monkeypatch.setattr(commands, "frameworks", lambda: [Framework("tensorflow", "2", False)])
+    assert commands.add_tensorflow(env) is None
+    assert made == []
 
 
 def test_no_compiler_and_no_git_are_said(monkeypatch: pytest.MonkeyPatch) -> None:

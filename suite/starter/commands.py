@@ -14,13 +14,15 @@ from starter.environment import Environment, environment, read_note
 from starter.errors import StartError
 from starter.installing import complete, missing
 from starter.interpreter import Framework, frameworks, site_folders
-from starter.places import ROOT, SUITE, VENV
+from starter.places import ROOT, SUITE, TENSORFLOW_VENV, VENV
 
 EXIT_START = 2
+_TOO_NEW_FOR_TENSORFLOW = (3, 14)
 _USAGE = """usage: python3 suite/start.py COMMAND [ARGUMENTS]
 
   run   set up what is missing, measure, and write the report
-        (arguments: those of `allocmark run`, such as --quick; see run --help)
+        (arguments: those of `allocmark run`, such as --quick; see run --help;
+        --tensorflow adds TensorFlow in an environment of its own, and measures it too)
   test  set up what is missing, and run the tests (arguments: those of pytest)
   lint  set up what is missing, and run ruff and mypy
 """
@@ -31,7 +33,14 @@ _GROUPS = {
 }
 GIB = 1 << 30
 # Gigabytes to download and on disk, seen on Linux x86-64 with Python 3.11; README.md has them too.
-_SIZES = {"core": (0.1, 0.5), "torch": (2.8, 4.9)}
+_SIZES = {
+    "core": (0.1, 0.5),
+    "torch": (2.8, 4.9),
+    "tensorflow": (0.7, 2.1),
+    "tensorflow-cuda": (3.0, 6.0),
+}
+_TENSORFLOW = "--tensorflow"
+_TENSORFLOW_PYTHON = "ALLOCMARK_PYTHON_TENSORFLOW"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -67,12 +76,39 @@ def set_up(command: str) -> Environment:
         return env
     _tell_frameworks(found)
     env.prepare()
+    _complete(env, groups)
+    return env
+
+
+def add_tensorflow(env: Environment) -> Environment | None:
+    """Return an environment with TensorFlow alone, None where the starting Python has it.
+
+    On a GPU it needs other CUDA libraries than torch, which must not lie beside torch's. Raises
+    `StartError`.
+    """
+    if any(framework.name == "tensorflow" for framework in frameworks()):
+        return None
+    if sys.version_info >= _TOO_NEW_FOR_TENSORFLOW:
+        raise StartError(
+            "no TensorFlow is released for this Python: start with Python 3.11 to 3.13, or let "
+            f"{_TENSORFLOW_PYTHON} name a Python that has one"
+        )
+    groups = ["core", "tensorflow" if _needs_emulation(env) else "tensorflow-cuda"]
+    own = environment([], ["tensorflow"], TENSORFLOW_VENV)
+    if not own.is_ready(groups):
+        own.prepare()
+        _complete(own, groups)
+    return own
+
+
+def _complete(env: Environment, groups: Sequence[str]) -> None:
     lacking = missing(env, groups)
     if lacking:
-        _check_room("torch" in lacking)
+        # A group counts where what it is named for is lacking; the core where anything is.
+        of_groups = [name for name in groups if name == "core" or name.split("-")[0] in lacking]
+        _check_room(env.folder, of_groups)
         complete(env, groups, lacking)
     env.remember(groups)
-    return env
 
 
 def _from_outside(arguments: Sequence[str]) -> None:
@@ -104,16 +140,14 @@ def _has_compiler() -> bool:
     return any(map(shutil.which, [*named, "cc", "gcc", "clang"])) or bool(find_spec("ziglang"))
 
 
-def _check_room(with_torch: bool) -> None:
-    download, disk = (
-        sum(_SIZES[name][at] for name in (["core", "torch"] if with_torch else ["core"]))
-        for at in (0, 1)
-    )
+def _check_room(folder: Path, groups: Sequence[str]) -> None:
+    sizes = [_SIZES[name] for name in groups if name in _SIZES]
+    download, disk = (sum(size[at] for size in sizes) for at in (0, 1))
     print(f"to add: at most {download:.1f} GB to download, {disk:.1f} GB on disk", flush=True)
-    free = shutil.disk_usage(VENV).free
+    free = shutil.disk_usage(folder).free
     if free < disk * GIB:
         raise StartError(
-            f"{VENV.parent} has {free / GIB:.1f} GiB free and needs {disk:.1f}: make room there"
+            f"{folder.parent} has {free / GIB:.1f} GiB free and needs {disk:.1f}: make room there"
         )
 
 
@@ -131,9 +165,24 @@ def _tell_frameworks(found: Sequence[Framework]) -> None:
             )
 
 
+def _tell_how_to_add_tensorflow() -> None:
+    if not os.environ.get(_TENSORFLOW_PYTHON):
+        print(
+            f"TensorFlow is not measured: {_TENSORFLOW_PYTHON}=/its/python adds one that you have, "
+            f"run {_TENSORFLOW} installs one (sizes: README.md)",
+            flush=True,
+        )
+
+
 def _run(env: Environment, arguments: list[str]) -> int:
     if not Path.cwd().is_relative_to(ROOT):
         os.chdir(ROOT)
+    if _TENSORFLOW in arguments:
+        arguments = [argument for argument in arguments if argument != _TENSORFLOW]
+        if own := add_tensorflow(env):
+            os.environ[_TENSORFLOW_PYTHON] = str(own.python)
+    elif "--help" not in arguments and not any(f.name == "tensorflow" for f in frameworks()):
+        _tell_how_to_add_tensorflow()
     run = [str(env.python), "-m", "allocmark", "run", *arguments]
     if not _needs_emulation(env) or "--help" in arguments:
         return _become(run)

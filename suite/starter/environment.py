@@ -102,11 +102,13 @@ class Environment:
         return digest.hexdigest()
 
 
-def environment(below: Iterable[str], frameworks: Iterable[str]) -> Environment:
+def environment(
+    below: Iterable[str], frameworks: Iterable[str], folder: Path = VENV
+) -> Environment:
     """Return the environment of the running interpreter, layered over these site folders."""
     maker = [str(ROOT), sys.executable, sys.version, *below, "frameworks:", *frameworks]
     digest = hashlib.sha256("\0".join(maker).encode()).hexdigest()
-    return Environment(VENV, tuple(below), digest)
+    return Environment(folder, tuple(below), digest)
 
 
 def read_note(folder: Path) -> Note:

@@ -43,7 +43,7 @@ def complete(
     environment: Environment, groups: Sequence[str], lacking: dict[str, str | None]
 ) -> None:
     """Install what is lacking, then what that needs, until nothing is; raises `StartError`."""
-    entries = locks.entries(sorted(LOCKS.glob("*.txt")))
+    entries = locks.entries(locks.files(groups))
     for _ in range(_MOST_ROUNDS):
         if not lacking:
             return

@@ -6,10 +6,17 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from starter.places import LOCKS
+
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)(?:\s*;\s*(?P<when>[^\\]+))?")
 
 # "    # via typer", or one of the lines below a bare "    # via"; not the project, not a file.
 _VIA = re.compile(r"^ +# (?:via |  )(?P<name>[A-Za-z0-9._-]*[A-Za-z0-9])$")
+
+
+def files(groups: Iterable[str]) -> list[Path]:
+    """Return the locks of these groups, which are named like them."""
+    return [LOCKS / f"{group}.txt" for group in groups]
 
 
 def normalized(name: str) -> str:

@@ -20,7 +20,7 @@ from pip._vendor.packaging.version import InvalidVersion
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from starter import locks
-from starter.places import LOCKS, PYPROJECT
+from starter.places import PYPROJECT
 
 CORE = "core"
 
@@ -107,7 +107,7 @@ def _is_in(present: metadata.Distribution, folder: Path) -> bool:
 
 
 if __name__ == "__main__":
-    _files = sorted(LOCKS.glob("*.txt"))
+    _files = locks.files(sys.argv[1:])
     _pinned = pinned_here(locks.entries(_files))
     _roots = declared(sys.argv[1:])
     print(json.dumps(missing(_roots, _pinned, locks.needs(_files), Path(sys.prefix))))
