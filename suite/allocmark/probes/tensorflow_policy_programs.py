@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.tensorflow_gpu import framework
-from allocmark.allocators.tensorflow_gpu.causes import why_no_gpu
+from allocmark.allocators.tensorflow_gpu.causes import check_host_memory, why_no_gpu
 from allocmark.allocators.tensorflow_gpu.framework import BY_ENVIRONMENT, QUIET, Mode
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.errors import NotMeasurableError, UnknownNameError
@@ -151,6 +151,8 @@ class TensorFlow(Program):
         elif not self._way:
             self.set_mode(card_bytes)
         self.start()
+        if self.mode in (GREEDY, LIMIT):  # The region comes with the first tensor.
+            check_host_memory(limit_bytes(card_bytes) if self.mode == LIMIT else card_bytes)
 
     def set_mode(self, card_bytes: int) -> None:
         """Set the mode as its documentation says: growth on every GPU, a limit on the first."""

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from allocmark import interpreters
 from allocmark.errors import NotMeasurableError
@@ -33,6 +33,7 @@ from allocmark.probes.tensorflow_policy_programs import (
 from allocmark.probes.tensorflow_policy_sharing import Handle, export, open_exported
 from allocmark.units import MIB
 
+T = TypeVar("T")
 FIRST_BYTES = MIB
 """The first tensor."""
 
@@ -68,7 +69,7 @@ class _Served:
             "empty": program.empty_cache,
             "read": self._read,
             "run": self._run,
-            "export": lambda way: export(way, program, device),
+            "export": self._export,
             "open": self._open,
         }
 
@@ -95,8 +96,21 @@ class _Served:
             error = in_one_line(raised)
         return {"seconds": time.perf_counter() - begin, "live": live, "error": error}
 
+    def _export(self, way: str) -> Handle:
+        return _in_one_line(lambda: export(way, self._program, self._device))
+
     def _open(self, way: str, handle: Handle) -> None:
-        open_exported(way, handle, self._program, self._device)
+        _in_one_line(lambda: open_exported(way, handle, self._program, self._device))
+
+
+def _in_one_line(call: Callable[[], T]) -> T:
+    """Return what a call returns; what it raises becomes one line of reason."""
+    try:
+        return call()
+    except NotMeasurableError:
+        raise
+    except Exception as error:
+        raise NotMeasurableError(in_one_line(error)) from error
 
 
 def host_bytes() -> int:
