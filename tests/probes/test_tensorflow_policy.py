@@ -312,7 +312,7 @@ def test_torch_asks_for_two_mebibytes_at_a_time(torch_told: list[Told]) -> None:
 def test_two_of_torch_share_nothing(torch_told: list[Told]) -> None:
     told = torch_told[2]
     assert told.one("pair_failed", second="torch") == 0
-    assert told.one("shared_bytes", meter=NVML_PROCESS) == 0
+    assert told.one("shared_bytes") == 0
     for process in ("first", "second"):
         assert told.one("pair_live_bytes", second="torch", process=process) == SET + 1
     # The emulated driver has no IPC, and says so: that is no statement about torch.
@@ -386,5 +386,5 @@ def test_without_retry_nothing_waits(tensorflow_told: list[Told]) -> None:
 def test_beside_growth_there_is_room(tensorflow_told: list[Told]) -> None:
     told = tensorflow_told[5]
     assert told.row("pair_failed", "second") == {"tf-growth": 0}
-    assert told.one("shared_bytes", meter=NVML_PROCESS) == 0
+    assert told.one("shared_bytes") == 0
     assert told.one("ipc_exported", way="framework") == 0

@@ -79,7 +79,7 @@ def figures(limited: bool) -> Iterator[Figure]:
             place: dict[str, Any] = {"second": second, "process": process}
             yield one("pair_live_bytes", 2459, **place)
             yield one("pair_bytes", 3090, **place, meter="nvml_device")
-    yield one("shared_bytes", 0, meter="nvml_process")
+    yield one("shared_bytes", 0)
     for metric in ("ipc_exported", "ipc_opened"):
         yield one(metric, 1, way="cuIpcGetMemHandle")
     yield one("ipc_added_bytes", 0, way="cuIpcGetMemHandle")

@@ -27,7 +27,7 @@ Document ``tensorflow_policy``, subject = ``tf-greedy``, ``tf-growth``, ``tf-lim
 | ``pair_failed``, ``pair_seconds`` | count, s | second | this subject holds its set, then ``second`` starts: whether it failed, and how long it took |
 | ``pair_live_bytes`` | bytes | second, process | tensors that each has got |
 | ``pair_bytes`` | bytes | second, process, meter | what the first holds before, and what the second adds |
-| ``shared_bytes`` | bytes | meter | two of this subject: by how much the second adds less than the first |
+| ``shared_bytes`` | bytes | | two of this subject: by how much the second adds less than the first, by nvml_process where it tells |
 | ``ipc_exported``, ``ipc_opened``, ``ipc_added_bytes`` | count, bytes | way | ``cuIpcGetMemHandle`` on a tensor's address, or the ``framework``'s own way; what opening adds |
 
 Kind ``exact`` for what was raised or asked, ``time`` for seconds, ``sampled`` for what meters show.

@@ -125,17 +125,26 @@ def _one(
         for meter, told in bytes_held.items():
             _send("pair_bytes", meter, {**axes, "meter": meter}, told, recorder)
     if worker.subject == pairs.first_name:
-        for meter in _METERS:
-            shared = _NOTHING if failed else _less(held[meter], added[meter])
-            _send("shared_bytes", meter, {"meter": meter}, shared, recorder)
+        _send_shared(held, added, bool(failed), recorder)
         _share(pairs, worker, meters, recorder)
 
 
-def _less(alone: int | str, second: int | str) -> int | str:
-    """Return by how much the second process added less than the first."""
-    if isinstance(alone, str) or isinstance(second, str):
-        return alone if isinstance(alone, str) else second
-    return max(0, alone - second)
+def _send_shared(
+    held: Mapping[str, int | str], added: Mapping[str, int | str], failed: bool, recorder: Recorder
+) -> None:
+    """Send by how much the second process added less than the first.
+
+    NVML's list of processes comes first: the device also has what the driver keeps for all.
+    """
+    shared: int | str = _NOTHING
+    meter = NVML_PROCESS
+    for meter in _METERS if not failed else ():
+        alone, second = held[meter], added[meter]
+        if isinstance(alone, int) and isinstance(second, int):
+            shared = max(0, alone - second)
+            break
+        shared = alone if isinstance(alone, str) else second
+    _send("shared_bytes", meter, {}, shared, recorder)
 
 
 def _share(pairs: Pairs, worker: Worker, meters: MemoryMeters, recorder: Recorder) -> None:
@@ -194,7 +203,6 @@ def pair_cells(seconds: Sequence[str]) -> Cells:
 
 def sharing_cells() -> Cells:
     """Yield the cells of two processes of a kind."""
-    for meter in _METERS:
-        yield {"meter": meter}, {"shared_bytes": "bytes"}
+    yield {}, {"shared_bytes": "bytes"}
     for way in WAYS:
         yield {"way": way}, _IPC

@@ -219,7 +219,7 @@ _TABLES = (
         "Two processes of a kind: what they share",
         "By how much the second adds less than the first.",
         (_MODE,),
-        _METER,
+        METRIC,
     ),
     _Asked(
         "ipc",
