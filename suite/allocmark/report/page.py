@@ -13,6 +13,7 @@ from allocmark.report.panel import JOINED_BY, Panel, panels
 from allocmark.report.table import Table
 from allocmark.report.tables import (
     context,
+    flow,
     fragmentation,
     latency,
     missing,
@@ -43,6 +44,7 @@ _STATED: Sequence[tuple[Text, Stated]] = (
     (Text("3.1 The context", "3.1 上下文"), sections.context),
     (Text("3.2 PyTorch's strategy", "3.2 PyTorch 的分配策略"), sections.torch),
     (Text("3.3 TensorFlow's strategy", "3.3 TensorFlow 的分配策略"), sections.tensorflow),
+    (flow.TITLE, flow.tables),
 )
 """The source document's sections, before what was measured for them."""
 

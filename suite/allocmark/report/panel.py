@@ -45,9 +45,20 @@ class Panel:
     def _by_probe(self) -> dict[str, pd.DataFrame]:
         found: dict[str, pd.DataFrame] = {}
         for probe, rows in self.rows.groupby("probe", observed=True):
-            unused = [name for name in rows.columns[rows.isna().all()] if name not in FIXED_COLUMNS]
-            found[str(probe)] = rows.drop(columns=unused)
+            found[str(probe)] = _used(rows)
         return found
+
+    def named(self, probe: str, metric: str) -> pd.DataFrame:
+        """Return the rows of one metric of a probe, with the axes that occur among them."""
+        return self._by_metric.get((probe, metric), self.rows.iloc[:0])
+
+    @cached_property
+    def _by_metric(self) -> dict[tuple[str, str], pd.DataFrame]:
+        return {
+            (probe, str(metric)): _used(rows)
+            for probe, found in self._by_probe.items()
+            for metric, rows in found.groupby("metric", observed=True)
+        }
 
     def sources(self, probe: str) -> list[tuple[int, Source]]:
         """Return the documents of one probe."""
@@ -61,6 +72,12 @@ class Panel:
                 failure = source.document.failures[0]
                 return f"not reached: {failure.stage}: {failure.reason}"
         return NOT_MEASURED
+
+
+def _used(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows without the axes that none of them has."""
+    unused = [name for name in rows.columns[rows.isna().all()] if name not in FIXED_COLUMNS]
+    return rows.drop(columns=unused)
 
 
 def panels(store: Store) -> list[Panel]:

@@ -14,6 +14,7 @@ Style = Literal["median", "range"]
 """``median``: the value with its 95 % interval; ``range``: with its extremes and count."""
 
 
+SPAN = "largest less smallest"
 NOTHING = "-"
 """What a cell shows that has nothing to be worked out of."""
 
@@ -22,8 +23,10 @@ NOTHING = "-"
 class Cell:
     """One cell: plain text for the reader, the number behind it, and where it comes from.
 
-    `rows` are index labels of `Store.figures`: one for a figure, several for the `span` of them. A
-    cell without a number has a `reason`, or is a label.
+    `rows` are index labels of `Store.figures`. Where `function` is empty there is one, and the
+    number is its value; else it is what that function of `allocmark.report.claims.functions`
+    makes of the values of these rows, in their order, and of the numbers `given` (a threshold).
+    A cell without a number has a `reason`, or is a label.
     """
 
     text: str
@@ -34,6 +37,8 @@ class Cell:
     reason: str | None = None
     flags: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
+    function: str = ""
+    given: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,4 +107,4 @@ def span(cells: Sequence[Cell]) -> Cell:
     if not known[1:]:
         return Cell(NOTHING, rows=rows)
     value, unit = max(values) - min(values), known[0].unit
-    return Cell(format_value(value, unit), value, unit, rows=rows)
+    return Cell(format_value(value, unit), value, unit, rows=rows, function=SPAN)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 
 from allocmark.report.claims.claim import Evidence, Ruling, Verdict
@@ -44,22 +45,32 @@ class Row:
         return self.record[column]
 
 
-class Case:
-    """One panel while one claim is judged."""
+Known = dict[tuple[str, str, str], list[Row]]
 
-    def __init__(self, panel: Panel) -> None:
+
+class Case:
+    """One panel while one claim is judged; `known` are the answers that claims share."""
+
+    def __init__(self, panel: Panel, known: Known | None = None) -> None:
         self.panel = panel
         self.evidence: list[Evidence] = []
+        self._known: Known = {} if known is None else known
+
+    def apart(self) -> Case:
+        """Return a case of the same panel with evidence of its own."""
+        return Case(self.panel, self._known)
 
     def rows(self, probe: str, metric: str, **where: Place | Sequence[Place]) -> list[Row]:
         """Return the rows with a value that say what they must, in the store's order.
 
         `where` names columns of the store: ``subject`` and axes, with one value or several.
         """
-        found = self._found(probe, metric, where)
-        found = found[found["value"].notna()]
-        records = cast(dict[int, dict[str, Any]], found.to_dict("index"))
-        return [Row(index, record) for index, record in records.items()]
+        asked = (probe, metric, repr(sorted(where.items())))
+        if asked not in self._known:
+            found = self._found(probe, metric, where, only_values=True)
+            records = cast(dict[int, dict[str, Any]], found.to_dict("index"))
+            self._known[asked] = [Row(index, record) for index, record in records.items()]
+        return list(self._known[asked])
 
     def one(self, probe: str, metric: str, **where: Place | Sequence[Place]) -> Row:
         """Return the one row with a value. Raises `MissingFigureError` where there is none."""
@@ -95,7 +106,7 @@ class Case:
 
     def show(self, name: str, what: Text, row: Row) -> float:
         """Take a row as evidence as it stands and return its value."""
-        self.evidence.append(Evidence(name, what, figure(row.index, row.record), "value"))
+        self.evidence.append(Evidence(name, what, figure(row.index, row.record)))
         return row.value
 
     def work_out(
@@ -119,8 +130,15 @@ class Case:
             ) from error
         if not math.isfinite(value):
             raise MissingFigureError(Text(f"not finite: {what.en}", f"不是有限值：{what.zh}"))
-        cell = Cell(format_value(value, unit), value, unit, rows=tuple(row.index for row in rows))
-        self.evidence.append(Evidence(name, what, cell, function, given))
+        cell = Cell(
+            format_value(value, unit),
+            value,
+            unit,
+            rows=tuple(row.index for row in rows),
+            function=function,
+            given=given,
+        )
+        self.evidence.append(Evidence(name, what, cell))
         return value
 
     def verdict(
@@ -130,13 +148,20 @@ class Case:
         return Verdict(ruling, tuple(self.evidence), condition, cause)
 
     def _found(
-        self, probe: str, metric: str, where: dict[str, Place | Sequence[Place]]
+        self,
+        probe: str,
+        metric: str,
+        where: dict[str, Place | Sequence[Place]],
+        only_values: bool = False,
     ) -> pd.DataFrame:
-        found = self.panel.figures(probe)
-        found = found[found["metric"] == metric]
-        for column, wanted in where.items():
-            if column not in found:
-                return found.iloc[:0]
-            several = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
-            found = found[found[column].isin(several)]
-        return found
+        found = self.panel.named(probe, metric)
+        if any(column not in found for column in where):
+            return found.iloc[:0]
+        # One mask, so that the many columns are taken once.
+        wanted = np.full(len(found), True)
+        for column, value in where.items():
+            several = list(value) if isinstance(value, list | tuple) else [value]
+            wanted &= found[column].isin(several).to_numpy()
+        if only_values:
+            wanted &= found["value"].notna().to_numpy()
+        return found[wanted]

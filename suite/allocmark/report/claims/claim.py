@@ -48,17 +48,13 @@ _TITLES = {
 class Evidence:
     """One figure that a verdict rests on.
 
-    `cell` has the number as printed, its value and unit, and in `cell.rows` the index labels of
-    the rows of `Store.figures` it comes from. `function` names what of `functions.FUNCTIONS` makes
-    the value out of these rows' values, in their order, and of the numbers `given` (a threshold):
-    ``value`` is a row as it stands.
+    `cell` has the number as printed, its value and unit, the rows of the store that it comes from,
+    and the function of them that it is.
     """
 
     name: str
     what: Text
     cell: Cell
-    function: str
-    given: tuple[float, ...] = ()
 
     @property
     def plain(self) -> str:

@@ -28,7 +28,7 @@ def both(first: Rule, second: Rule) -> Rule:
     def rule(case: Case) -> Verdict:
         halves: list[Verdict] = []
         for half, prefix in ((first, "pt"), (second, "tf")):
-            one = Case(case.panel)
+            one = case.apart()
             try:
                 halves.append(_prefixed(half(one), prefix))
             finally:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from allocmark.report.claims.case import Case, MissingFigureError, Row
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from allocmark.report.claims.case import Case, MissingFigureError
 from allocmark.report.claims.claim import Claim, Evidence, Ruling, Verdict
+from allocmark.report.claims.judge import NO_TIMES
 from allocmark.report.claims.text import Text
 from allocmark.report.claims.torch_traits import NATIVE, latency
 
@@ -54,33 +58,92 @@ def failures(case: Case) -> float:
     )
 
 
-def costs(case: Case) -> dict[str, Evidence | Text]:
-    """Return the time of each branch at 2 MiB, or why there is none, by its name."""
-    found: dict[str, Evidence | Text] = {}
-    for name, path, call, what in _COSTS:
-        one = Case(case.panel)
-        try:
-            one.show(name, what, _cost(one, path, call))
-            found[name] = one.evidence[0]
-        except MissingFigureError as missing:
-            found[name] = missing.reason
-    return found
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A step of the way: what happens, what it costs, and how often it is taken.
+
+    A figure is evidence, or the reason why there is none.
+    """
+
+    name: str
+    words: Text
+    cost: Evidence | Text
+    taken: Evidence | Text
 
 
-_COSTS = (
-    ("hit_time", "hit", "alloc", Text("time of a hit, 2 MiB", "命中用时，2 MiB")),
-    ("miss_time", "miss", "alloc", Text("time of a miss, 2 MiB", "未命中用时，2 MiB")),
-    (
-        "give_back_time",
-        "give-back",
-        "free",
-        Text("time to give a segment back, 2 MiB", "归还一段用时，2 MiB"),
-    ),
-)
+def branches(case: Case) -> tuple[Branch, ...]:
+    """Return the steps in order, from what is tried first."""
+    return (
+        Branch(
+            "hit",
+            Text("the cache has a free block that fits", "缓存中有合适的空闲块"),
+            _cost(case, "hit_time", Text("of an allocation, 2 MiB", "申请 2 MiB"), "hit", "alloc"),
+            _told(case, hits),
+        ),
+        Branch(
+            "split",
+            Text("a larger block is cut, the rest stays free", "切分较大的块，剩余仍空闲"),
+            Text(
+                "no call of its own: it is part of a hit's time",
+                "没有单独的调用：已含在命中用时中",
+            ),
+            Text(
+                "the allocator counts the split blocks that are free, not the cuts",
+                "分配器只计空闲的已切分块，不计切分次数",
+            ),
+        ),
+        Branch(
+            "miss",
+            Text("the driver is asked for a segment", "向驱动申请一段"),
+            _cost(case, "miss_time", Text("of an allocation, 2 MiB", "申请 2 MiB"), "miss", "alloc"),
+            _told(case, driver_calls),
+        ),
+        Branch(
+            "give-back",
+            Text("refused: free segments go back to the driver", "被拒绝：空闲段归还驱动"),
+            _cost(
+                case, "give_back_time", Text("of one segment, 2 MiB", "一段 2 MiB"),
+                "give-back", "free",
+            ),
+            _told(case, retries),
+        ),
+        Branch(
+            "retry",
+            Text("the driver is asked again", "再次向驱动申请"),
+            _retry_cost(case),
+            _told(case, retries),
+        ),
+        Branch(
+            "oom",
+            Text("refused again: out of memory", "再次被拒绝：显存溢出"),
+            Text("the error ends the request", "以报错结束请求"),
+            _told(case, failures),
+        ),
+    )  # fmt: skip
 
 
-def _cost(case: Case, path: str, call: str) -> Row:
-    return latency(case, path, call)
+def _told(case: Case, take: Callable[[Case], float]) -> Evidence | Text:
+    one = case.apart()
+    try:
+        take(one)
+    except MissingFigureError as missing:
+        return missing.reason
+    return one.evidence[-1]
+
+
+def _cost(case: Case, name: str, what: Text, path: str, call: str) -> Evidence | Text:
+    if case.panel.emulated:
+        return NO_TIMES
+    return _told(case, lambda one: one.show(name, what, latency(one, path, call)))
+
+
+def _retry_cost(case: Case) -> Evidence | Text:
+    def take(one: Case) -> float:
+        rows = [latency(one, "give-back", "free"), latency(one, "miss", "alloc")]
+        what = Text("giving one segment back, then a miss, 2 MiB", "归还一段再未命中，2 MiB")
+        return one.work_out("retry_time", what, "sum", rows, "ns")
+
+    return NO_TIMES if case.panel.emulated else _told(case, take)
 
 
 def _flow(case: Case) -> Verdict:

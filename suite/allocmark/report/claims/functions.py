@@ -79,7 +79,6 @@ def _either(values: Values, first: float, second: float) -> float:
 
 
 FUNCTIONS: dict[str, Callable[..., float]] = {
-    "value": _value,
     "ratio": _ratio,
     "difference": _change,
     "over a given number": lambda values, given: _value(values) / given,

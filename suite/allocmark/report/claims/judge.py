@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.report.claims.case import Case, MissingFigureError
+from allocmark.report.claims.case import Case, Known, MissingFigureError
 from allocmark.report.claims.claim import Claim, Judged, Ruling, Verdict
 from allocmark.report.claims.text import Text
 from allocmark.report.conditions import rerun
@@ -18,14 +18,17 @@ NO_TIMES = Text(
 
 def judge(claims: Sequence[Claim], panel: Panel) -> tuple[Judged, ...]:
     """Return every claim with its verdict, in the order given."""
-    return tuple(Judged(claim, ruled(claim, panel), _commands(claim, panel)) for claim in claims)
+    known: Known = {}
+    return tuple(
+        Judged(claim, ruled(claim, panel, known), _commands(claim, panel)) for claim in claims
+    )
 
 
-def ruled(claim: Claim, panel: Panel) -> Verdict:
+def ruled(claim: Claim, panel: Panel, known: Known | None = None) -> Verdict:
     """Return the verdict of one claim on a panel."""
     if panel.emulated and (claim.on_time or claim.on_context):
         return Verdict(Ruling.NOT_MEASURED, reason=NO_TIMES)
-    case = Case(panel)
+    case = Case(panel, known)
     try:
         return claim.rule(case)
     except MissingFigureError as missing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from allocmark.report.claims.claim import Evidence, Judged, Ruling
 from allocmark.report.claims.text import Text
@@ -103,4 +103,4 @@ def figure(evidence: Evidence, said: Said) -> Cell:
     cell = evidence.cell
     what = evidence.what
     text = said.name(Text(f"{what.en}: {cell.text}", f"{what.zh}：{cell.text}"))
-    return Cell(text, cell.value, cell.unit, cell.low, cell.high, flags=cell.flags, rows=cell.rows)
+    return replace(cell, text=text)
