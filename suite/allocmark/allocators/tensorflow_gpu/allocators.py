@@ -91,6 +91,8 @@ class TensorFlowAllocator(Allocator):
             causes.check_host_memory(self.limit_bytes or free_bytes)
         self._device = device
         self._empty: Callable[..., Any] = tensorflow.raw_ops.Empty
+        self._uint8 = tensorflow.uint8
+        self._shapes: dict[int, Any] = {}
         self._live: dict[int, Any] = {}
         self._tensors = 0
         if self._shim is not None:
@@ -125,11 +127,15 @@ class TensorFlowAllocator(Allocator):
             self._shim.free(block)
 
     def op(self, size_bytes: int) -> Any:
-        shape = [size_bytes]
-        if size_bytes >= _TABLE_BYTES:
-            shape = [-(-size_bytes // _ROW_BYTES), _ROW_BYTES]
+        """Run ``tf.raw_ops.Empty``, its shape being a tensor made once for each size.
+
+        A list as shape would become one in each call, for three times what the operation takes.
+        """
+        shape = self._shapes.get(size_bytes)
+        if shape is None:
+            shape = self._shapes[size_bytes] = self._shape(size_bytes)
         try:
-            return self._empty(shape=shape, dtype=self._tf.uint8, init=False)
+            return self._empty(shape=shape, dtype=self._uint8, init=False)
         except self._tf.errors.ResourceExhaustedError as error:
             raise DeviceOutOfMemoryError(error.message) from None
 
@@ -164,6 +170,14 @@ class TensorFlowAllocator(Allocator):
                 f"{self.name} can be read only through its native shim ({self._why_no_shim})"
             )
         return self._shim
+
+    def _shape(self, size_bytes: int) -> Any:
+        """Return a shape on the host, where the operation wants it."""
+        dimensions = [size_bytes]
+        if size_bytes >= _TABLE_BYTES:
+            dimensions = [-(-size_bytes // _ROW_BYTES), _ROW_BYTES]
+        with self._tf.device("/CPU:0"):
+            return self._tf.constant(dimensions, self._tf.int32)
 
     def _locate(self) -> Path | None:
         """Return the shim's path, None where the public counters must do."""
