@@ -20,6 +20,8 @@ from allocmark.figures import Figure, Series
 
 SCHEMA = 1
 SUFFIX = ".json.gz"
+ERROR_NOTE = "error: "
+"""How the name of a note begins that quotes an error; what follows says when it was raised."""
 
 
 @dataclass(frozen=True, slots=True)

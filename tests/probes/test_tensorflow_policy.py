@@ -304,7 +304,9 @@ def test_torch_asks_for_two_mebibytes_at_a_time(torch_told: list[Told]) -> None:
     assert set(told.row("step_bytes", "step").values()) == {2.0}
     assert told.one("beyond_need_bytes") == 1
     assert told.one("past_limit_failed", retry="default") == 1
-    assert told.notes["past the limit, retry default"].startswith("OutOfMemoryError: CUDA out of")
+    assert told.notes["error: past the limit, retry default"].startswith(
+        "OutOfMemoryError: CUDA out of"
+    )
 
 
 @needs_emulator
@@ -378,7 +380,7 @@ def test_without_retry_nothing_waits(tensorflow_told: list[Told]) -> None:
     told = tensorflow_told[4]
     assert told.one("past_limit_failed", retry="off") == 1
     assert float(str(told.one("past_limit_seconds", retry="off"))) < 5
-    assert told.notes["past the limit, retry off"].startswith("ResourceExhaustedError: ")
+    assert told.notes["error: past the limit, retry off"].startswith("ResourceExhaustedError: ")
 
 
 @needs_emulator

@@ -33,3 +33,12 @@ def test_computed_values_that_were_copied_are_a_sentence(tmp_path: Path) -> None
 
 def test_where_none_were_copied_nothing_is_said(tmp_path: Path) -> None:
     assert "computed values" not in block(tmp_path, {"not": {"setting": "a"}})
+
+
+def test_errors_and_the_time_of_stages_are_no_conditions(tmp_path: Path) -> None:
+    made = samples.fragmentation("torch-native", 0.1, 100)
+    held = {"notes": {"error: too late": "RuntimeError: no"}, "seconds": {"uniform": 1.5}}
+    samples.put(tmp_path, replace(made, conditions=held))
+    store = load(tmp_path)
+    found = dict(conditions(store, store.figures))
+    assert not {"error: too late", "uniform", "seconds"} & found.keys()

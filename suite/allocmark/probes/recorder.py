@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
+from allocmark.documents import ERROR_NOTE
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure, Series
 
@@ -35,6 +36,10 @@ class Recorder:
     def series(self, name: str, axes: Mapping[str, Axis], **columns: Sequence[float]) -> None:
         """Send one curve."""
         self._send("series", Series(name, axes, columns).to_json())
+
+    def told(self, when: str, text: str) -> None:
+        """Send what a user is told: an error's class and the first line of its text."""
+        self.note(f"{ERROR_NOTE}{when}", text)
 
     def note(self, name: str, value: Axis) -> None:
         """Send a named value that is no figure."""

@@ -70,7 +70,7 @@ def measure_pairs(pairs: Pairs, device: int, recorder: Recorder) -> None:
         pairs.first.answer()
         ran = pairs.first.order("run")
         if ran["error"]:
-            recorder.note("first alone", ran["error"])
+            recorder.told("first alone", ran["error"])
         held = _held(meters, pairs.first, empty)
         for worker in pairs.seconds():
             with recorder.stage(f"second: {worker.subject}"):
@@ -115,7 +115,7 @@ def _one(
     recorder.figure(Figure("pair_failed", "count", "exact", _PROGRAM, second, failed))
     recorder.figure(Figure("pair_seconds", "s", "time", _CLOCK, second, ran["seconds"]))
     if ran["error"]:
-        recorder.note(f"second: {worker.subject}", ran["error"])
+        recorder.told(f"second: {worker.subject}", ran["error"])
     for process, live, bytes_held in (
         (FIRST, first["live"], held),
         (SECOND, ran["live"], added),
@@ -177,7 +177,7 @@ def _send_ipc(
         _send(metric, meter, axes, value, recorder)
     for value in told:
         if isinstance(value, str):
-            recorder.note(f"between processes, {way}", value)
+            recorder.told(f"between processes, {way}", value)
 
 
 def _send(

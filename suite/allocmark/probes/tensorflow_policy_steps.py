@@ -134,7 +134,7 @@ def _go_past(program: Program, retry: str, card_bytes: int, recorder: Recorder) 
     recorder.figure(Figure("past_limit_failed", "count", "exact", _ASKED, axes, failed))
     recorder.figure(Figure("past_limit_seconds", "s", "time", CLOCK, axes, seconds))
     if error is not None:
-        recorder.note(f"past the limit, retry {retry}", in_one_line(error))
+        recorder.told(f"past the limit, retry {retry}", in_one_line(error))
 
 
 def _set_late(program: TensorFlow, card_bytes: int, recorder: Recorder) -> None:
@@ -153,7 +153,7 @@ def tell_refused(setting: str, error: Exception | None, recorder: Recorder) -> N
     refused = int(error is not None)
     recorder.figure(Figure("setting_refused", "count", "exact", _ASKED, axes, refused))
     if error is not None:
-        recorder.note(setting, in_one_line(error))
+        recorder.told(setting, in_one_line(error))
 
 
 def error_of(call: Callable[[], object]) -> Exception | None:

@@ -8,12 +8,15 @@ from typing import Any
 
 import pandas as pd
 
+from allocmark.documents import ERROR_NOTE
 from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL
 from allocmark.store import FLAG_SEPARATOR, Source, Store
 from allocmark.units import format_bytes
 
 _COPIED = "computed_values_copied"
 """Note of a probe on the emulated driver: values that no GPU had computed went to the host."""
+_SECONDS = "seconds"
+"""What each stage took: of use to who develops the suite."""
 _FIRST = ("machine", "gpu", "driver", "cuda", "framework", "framework version", "framework cuda")
 
 
@@ -49,9 +52,14 @@ def _run(source: Source) -> Mapping[str, Any]:
 def _readings(source: Source) -> list[Mapping[str, Any]]:
     """Return what held before and after, or the one reading there is."""
     held = source.document.conditions
-    parts = [part for part in held.values() if isinstance(part, Mapping)]
+    parts = [part for name, part in held.items() if isinstance(part, Mapping) and name != _SECONDS]
     single = {name: part for name, part in held.items() if not isinstance(part, Mapping)}
-    return [{k: v for k, v in part.items() if k != _COPIED} for part in (single, *parts)]
+    return [{k: v for k, v in part.items() if _is_condition(k)} for part in (single, *parts)]
+
+
+def _is_condition(name: str) -> bool:
+    """Whether something noted belongs under a table; errors have a table of their own."""
+    return name != _COPIED and not name.startswith(ERROR_NOTE)
 
 
 def _copied(sources: Sequence[Source]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from allocmark.documents import ERROR_NOTE
 from allocmark.report.conditions import conditions
 from allocmark.report.grid import METRIC, Key, plain
 from allocmark.report.panel import Panel
@@ -264,10 +265,10 @@ def _made(panel: Panel, asked: _Asked) -> Table | None:
 def _messages(panel: Panel) -> Table | None:
     """Return what was raised where: the class and the first line of each error."""
     lines = [
-        (source.document.subject, name, str(text))
+        (source.document.subject, name.removeprefix(ERROR_NOTE), text)
         for _, source in panel.sources(_PROBE)
         for name, text in _notes(source.document.conditions.get("notes")).items()
-        if isinstance(text, str)
+        if name.startswith(ERROR_NOTE)
     ]
     if not lines:
         return None
@@ -283,5 +284,5 @@ def _messages(panel: Panel) -> Table | None:
     )
 
 
-def _notes(notes: object) -> dict[str, object]:
+def _notes(notes: object) -> dict[str, str]:
     return notes if isinstance(notes, dict) else {}

@@ -21,6 +21,7 @@ from allocmark.units import MIB
 
 GOLDEN = Path(__file__).parent / "golden_tensorflow_policy.md"
 POINTS = {"device created": 528, "first tensor": 530, "all dropped": 3090, "cache emptied": None}
+LATE = "RuntimeError: Virtual devices cannot be modified | after all"
 NO_CALL = "TensorFlow's public API has no call that empties its pool"
 NO_IPC = "TensorFlow's public API has no call that hands memory to another process"
 
@@ -89,7 +90,7 @@ def figures(limited: bool) -> Iterator[Figure]:
 def policy(subject: str) -> Document:
     """Return what the probe reports of one mode."""
     notes = {
-        "limit after the start": "RuntimeError: Virtual devices cannot be modified | after all",
+        "error: limit after the start": LATE,
         "computed_values_copied": True,
     }
     return samples.document(
@@ -136,8 +137,7 @@ def test_modes_stand_in_the_order_of_the_document(tmp_path: Path) -> None:
 def test_what_a_user_is_told_is_quoted(tmp_path: Path) -> None:
     tables, _ = made(tmp_path)
     told = [[cell.text for cell in row] for row in tables[-1].rows]
-    words = "RuntimeError: Virtual devices cannot be modified | after all"
-    assert told == [[mode, "limit after the start", words] for mode in ("tf-growth", "tf-limit")]
+    assert told == [[mode, "limit after the start", LATE] for mode in ("tf-growth", "tf-limit")]
 
 
 def test_no_tables_without_results(tmp_path: Path) -> None:
