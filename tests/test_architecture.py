@@ -39,7 +39,10 @@ MAY_IMPORT = {
     "importers": {"workloads"},
     "recording": set(),
     "explanation": {"importers"},
-    "replaying": {"allocators", "emulator", "explanation", "importers", "probes", "stack"},
+    "replaying": {
+        *("allocators", "conditions", "emulator", "explanation", "importers", "probes", "stack"),
+        "workloads",
+    },
     "store": set(),
     "compare": set(),
     "gate": {"compare", "report", "stack"},

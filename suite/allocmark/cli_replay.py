@@ -58,7 +58,21 @@ def record(
     raise typer.Exit(start(command, options))
 
 
+def convert(
+    file: Annotated[Path, typer.Argument(help="A torch snapshot, an RMM log or a trace.")],
+    out: Annotated[Path, typer.Argument(help="The trace to write, as in run.trace.gz.")],
+    device: Annotated[int | None, typer.Option(help="Device of a recording of several.")] = None,
+) -> None:
+    """Write a recording as a trace of the suite: small, without addresses or lines of code."""
+    from allocmark.importers import exporting, reader
+
+    recording = reader.read(file, device)
+    exporting.write(out, recording)
+    typer.echo(f"{out}: {len(recording.trace)} events of {recording.source}")
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command(context_settings={"ignore_unknown_options": True})(record)
     app.command()(replay)
+    app.command()(convert)

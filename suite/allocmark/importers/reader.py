@@ -46,8 +46,11 @@ def _trace(path: Path, device: int | None) -> Recording:
     counted = {name: int(origin[name]) for name in known if isinstance(origin.get(name), int)}
     if isinstance(origin.get("num_alloc_retries"), int):
         counted["retries"] = int(origin["num_alloc_retries"])
-    setting = "" if origin.get("setting") == "torch-native" else None
+    told = str(origin.get("setting", ""))
+    setting = "" if told == "torch-native" else told if ":" in told else None
     environment = {name: origin[name] for name in ("gpu", "torch", "driver") if name in origin}
     if "memory_bytes" in origin:
         environment["total_bytes"] = origin["memory_bytes"]
+    if "free_bytes" in origin and "reserved_bytes" in origin:
+        environment |= {name: origin[name] for name in ("free_bytes", "reserved_bytes")}
     return Recording(f"trace {path.name}", 0, trace, setting, counted, environment=environment)

@@ -91,12 +91,15 @@ class ReplayRecording(Experiment):
         run = _Run(script, allocator, request.device, recorder)
         with recorder.stage("without a limit"):
             run.without_limit(draw=asked["capacity_bytes"] is None)
-        if Capability.RESTART not in allocator.capabilities:
+        wanted = asked["capacity_bytes"] is not None or asked["seconds"] is not None
+        if Capability.RESTART not in allocator.capabilities or not wanted:
             return
         with Ballast(request.device) as ballast:
             if asked["capacity_bytes"] is not None:
                 with recorder.stage("the capacity asked for"):
                     run.within(asked["capacity_bytes"], ballast)
+            if asked["seconds"] is None:
+                return
             with recorder.stage("the smallest capacity"):
                 run.search(asked["seconds"] - (time.monotonic() - begin), ballast)
 

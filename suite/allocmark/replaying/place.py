@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
+from allocmark.allocators.base import Allocator
 from allocmark.emulator.launcher import emulation, real_driver
 from allocmark.units import GIB
 
 _EMULATED_BYTES = 1024 * GIB
 """As much as can be emulated: what fits is asked by a ballast."""
 _BFC_LEAST_BYTES = 4 * GIB
-_ROOM = 2
+_ROOM = 4
+_DRIVER_POOL = "TF_GPU_ALLOCATOR"
 
 
 def is_emulated(asked: bool) -> bool:
@@ -20,13 +22,14 @@ def is_emulated(asked: bool) -> bool:
 
 
 @contextlib.contextmanager
-def variables(emulated: bool, framework: str, live_bytes: int) -> Iterator[Mapping[str, str]]:
+def variables(emulated: bool, allocator: Allocator, live_bytes: int) -> Iterator[Mapping[str, str]]:
     """Give the variables of one child's environment, and with them a device of its own."""
     if not emulated:
         yield {}
         return
-    # TensorFlow keeps eight bytes on the host for each 256 of the device, used or not.
-    room = max(_BFC_LEAST_BYTES, _ROOM * live_bytes)
-    memory = min(_EMULATED_BYTES, room) if framework == "tensorflow" else _EMULATED_BYTES
+    memory = _EMULATED_BYTES
+    if allocator.framework == "tensorflow" and _DRIVER_POOL not in allocator.environment:
+        # Its own allocator keeps eight bytes on the host for each 256 of the device, used or not.
+        memory = min(memory, max(_BFC_LEAST_BYTES, _ROOM * live_bytes))
     with emulation("h200", memory) as found:
         yield found

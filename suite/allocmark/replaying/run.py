@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,10 @@ class Options:
     capacity_bytes: int | None = None
     outside_bytes: int | None = None
     emulated: bool = False
+    search: bool = True
+    """Whether the smallest capacity is searched; without, only the runs that are asked for."""
     jobs: int | None = None
-    """Processes at a time, on the emulated driver: by default one for each core."""
+    """Processes at a time: by default one for each core on the emulated driver, one on a GPU."""
 
 
 def replay(
@@ -64,7 +67,7 @@ def replay(
         )
     emulated = place.is_emulated(options.emulated)
     live_bytes = recording.trace.peak_requested_bytes
-    jobs = (options.jobs or os.cpu_count() or 1) if emulated else 1
+    jobs = options.jobs or ((os.cpu_count() or 1) if emulated else 1)
     gpu = str(recording.environment.get("gpu", ""))
 
     with tempfile.TemporaryDirectory(prefix="allocmark-") as folder:
@@ -72,8 +75,14 @@ def replay(
         save_events(events, recording.trace)
 
         def one(setting: Setting) -> SettingAnswer:
-            with place.variables(emulated, setting.allocator.framework, live_bytes) as variables:
-                request = _request(setting, events, capacity, len(recording.trace), variables)
+            with place.variables(emulated, setting.allocator, live_bytes) as variables:
+                parameters = {
+                    "events": str(events),
+                    "conf": setting.conf,
+                    "capacity_bytes": capacity,
+                    "seconds": _SEARCH_S if options.search else None,
+                }
+                request = _request(setting, parameters, len(recording.trace), variables)
                 outcome = launch(request)
             done(setting.name)
             return _answer(setting, outcome, around, gpu)
@@ -99,25 +108,14 @@ def replay(
 
 
 def _request(
-    setting: Setting,
-    events: Path,
-    capacity_bytes: int | None,
-    count: int,
-    variables: Mapping[str, str],
+    setting: Setting, parameters: Mapping[str, Any], events: int, variables: Mapping[str, str]
 ) -> Request:
-    environment = {**setting.allocator.environment, **variables}
-    parameters = {
-        "events": str(events),
-        "conf": setting.conf,
-        "capacity_bytes": capacity_bytes,
-        "seconds": _SEARCH_S,
-    }
     return Request(
         "replay_recording",
         setting.name,
-        _LIMIT_S + _LIMIT_FOR_EACH_EVENT_S * count,
+        _LIMIT_S + _LIMIT_FOR_EACH_EVENT_S * events,
         parameters,
-        environment,
+        {**setting.allocator.environment, **variables},
         setting.allocator.framework,
     )
 

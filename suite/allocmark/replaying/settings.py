@@ -27,7 +27,8 @@ _OPTIONS = (
 )
 """What torch 2.1 to 2.14 know in that variable."""
 RECORDED = "torch-recorded"
-_OTHERS = ("tensorflow", "rmm", "cupy")
+_OTHERS = ("tf-growth", "tf-async", "rmm-pool", "rmm-arena", "rmm-async", "cupy-pool")
+"""Tried beside torch's where installed: those that take memory as it is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +67,8 @@ def choose(asked: Sequence[str], recorded: str | None) -> list[Setting]:
 
 def _usual(known: dict[str, Allocator]) -> list[str]:
     names = [name for name, allocator in known.items() if allocator.framework == "torch"]
-    for framework in _OTHERS:
-        if _installed(framework):
-            growing = [n for n, a in known.items() if a.framework == framework and n != "tf-greedy"]
-            names += growing
-    return names
+    others = [name for name in _OTHERS if name in known and _installed(known[name].framework)]
+    return names + others
 
 
 def _installed(framework: str) -> bool:
