@@ -15,16 +15,16 @@ from allocmark.report.pictures import INK, PALETTE, Picture, draw
 
 TITLE = Text("From .cuda() to memory", "从 .cuda() 到显存")
 START, SERVED = Text(".cuda() asks for bytes", ".cuda() 请求字节"), Text("served", "得到显存")
-_NO, _YES = Text("no", "否"), Text("yes", "是")
-_ENDS = ("hit", "miss", "retry")
+_SERVES = ("hit", "split", "miss", "retry")
 """Steps after which a request may be served."""
 _WIDTH, _HEIGHT, _STEP = 4.4, 0.6, 1.1
-_SERVED_X = 8.2
+_LABEL_X = _WIDTH / 2 + 0.15
+_SERVED_X, _SERVED_WIDTH = 9.0, 1.3
 
 
 def texts() -> list[Text]:
     """Return the chart's own words in both languages; its steps are the table's."""
-    return [TITLE, START, SERVED, _NO, _YES]
+    return [TITLE, START, SERVED]
 
 
 def flow_chart(panel: Panel) -> Picture | None:
@@ -51,35 +51,51 @@ def _text(told: Evidence | Text) -> str:
     return told.cell.text if isinstance(told, Evidence) else "n/a"
 
 
+def _label(told: Evidence | Text) -> str:
+    """Return a figure with what it is, as the table says it; nothing where there is none."""
+    return f"{told.what.en}: {told.cell.text}" if isinstance(told, Evidence) else ""
+
+
 def _paint(axes: Any, shown: tuple[Branch, ...]) -> None:
     axes.axis("off")
-    axes.set(xlim=(-_WIDTH, _SERVED_X + 1.6), ylim=(-_STEP * (len(shown) + 0.5), _STEP))
-    _box(axes, 0.0, 0.0, START.en, PALETTE[0])
+    axes.set(
+        xlim=(-_WIDTH / 2 - 0.2, _SERVED_X + _SERVED_WIDTH),
+        ylim=(-_STEP * (len(shown) + 0.5), _STEP / 2),
+    )
+    _box(axes, (0.0, 0.0), (_WIDTH, _HEIGHT), START.en, PALETTE[0])
+    serving = [n for n, branch in enumerate(shown, 1) if branch.name in _SERVES]
     for number, branch in enumerate(shown, 1):
         level = -_STEP * number
-        _arrow(axes, (0.0, level + _STEP - _HEIGHT / 2), (0.0, level + _HEIGHT / 2))
+        _arrow(axes, (0.0, level + _STEP - _HEIGHT / 2), (0.0, level + _HEIGHT / 2), INK)
         colour = PALETTE[1] if branch.name == "oom" else PALETTE[0]
-        _box(axes, 0.0, level, branch.words.en, colour)
-        figures = [_text(one) for one in (branch.cost, branch.taken)]
-        axes.text(_WIDTH / 2 + 0.15, level + 0.14, figures[0], va="bottom", fontsize=8)
-        axes.text(_WIDTH / 2 + 0.15, level - 0.14, figures[1], va="top", fontsize=8)
-        if branch.name in _ENDS:
-            _arrow(axes, (_WIDTH / 2, level), (_SERVED_X - 0.8, -_STEP), PALETTE[2])
-    _box(axes, _SERVED_X, -_STEP, SERVED.en, PALETTE[2], 1.6)
+        _box(axes, (0.0, level), (_WIDTH, _HEIGHT), branch.words.en, colour)
+        axes.text(_LABEL_X, level + 0.08, _label(branch.cost), va="bottom", fontsize=7.5)
+        axes.text(_LABEL_X, level - 0.08, _label(branch.taken), va="top", fontsize=7.5)
+        if number in serving:
+            end = _SERVED_X - _SERVED_WIDTH / 2
+            _arrow(axes, (_WIDTH / 2, level), (end, level), PALETTE[2])
+    tall = _STEP * (serving[-1] - serving[0]) + _HEIGHT
+    middle = -_STEP * (serving[0] + serving[-1]) / 2
+    _box(axes, (_SERVED_X, middle), (_SERVED_WIDTH, tall), SERVED.en, PALETTE[2])
 
 
-def _box(axes: Any, x: float, y: float, text: str, colour: str, width: float = _WIDTH) -> None:
+def _box(
+    axes: Any,
+    middle: tuple[float, float],
+    size: tuple[float, float],
+    text: str,
+    colour: str,
+) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    corner = (x - width / 2, y - _HEIGHT / 2)
+    (x, y), (width, height) = middle, size
     style = "round,pad=0.02,rounding_size=0.12"
+    corner = (x - width / 2, y - height / 2)
     axes.add_patch(
-        FancyBboxPatch(corner, width, _HEIGHT, boxstyle=style, fc="none", ec=colour, lw=1.4)
+        FancyBboxPatch(corner, width, height, boxstyle=style, fc="none", ec=colour, lw=1.4)
     )
     axes.text(x, y, text, ha="center", va="center", fontsize=8.5)
 
 
-def _arrow(
-    axes: Any, start: tuple[float, float], end: tuple[float, float], colour: str = INK
-) -> None:
+def _arrow(axes: Any, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
     axes.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour, "lw": 1.2})

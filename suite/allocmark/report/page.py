@@ -7,17 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from allocmark.report.claims import catalogue
-from allocmark.report.claims.claim import Judged
+from allocmark.report.claims.claim import Headline, Judged
+from allocmark.report.claims.headlines import headlines
 from allocmark.report.claims.text import Text
 from allocmark.report.panel import JOINED_BY, Panel, panels
 from allocmark.report.table import Table
 from allocmark.report.tables import (
+    advice,
     context,
     flow,
     fragmentation,
     latency,
     missing,
     pressure,
+    rules,
     sections,
     streams,
     tensorflow_policy,
@@ -41,10 +44,12 @@ _SECTIONS: Sequence[tuple[str, Callable[[Panel], list[Table]]]] = (
 Stated = Callable[[Sequence[Judged], Said, Panel], list[Table]]
 _STATED: Sequence[tuple[Text, Stated]] = (
     (verdicts.TITLE, verdicts.tables),
+    (advice.TITLE, advice.tables),
     (Text("3.1 The context", "3.1 上下文"), sections.context),
     (Text("3.2 PyTorch's strategy", "3.2 PyTorch 的分配策略"), sections.torch),
     (Text("3.3 TensorFlow's strategy", "3.3 TensorFlow 的分配策略"), sections.tensorflow),
     (flow.TITLE, flow.tables),
+    (rules.TITLE, rules.tables),
 )
 """The source document's sections, before what was measured for them."""
 
@@ -70,6 +75,8 @@ class Part:
     sections: tuple[Section, ...]
     judged: tuple[Judged, ...] = ()
     """The verdict on every claim, in the source document's order."""
+    headlines: tuple[Headline, ...] = ()
+    """The figures of the first screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,8 @@ def _part(panel: Panel, taken: set[str]) -> Part:
     made_sections = [_stated(title, made, judged, panel) for title, made in _STATED]
     made_sections += [Section(title, tuple(made(panel))) for title, made in _SECTIONS]
     shown = tuple(section for section in made_sections if section.tables)
-    return Part(slug, _title(panel), panel, _facts(panel), shown, judged)
+    facts = _facts(panel)
+    return Part(slug, _title(panel), panel, facts, shown, judged, headlines(judged))
 
 
 def _stated(title: Text, made: Stated, judged: Sequence[Judged], panel: Panel) -> Section:

@@ -9,16 +9,30 @@ from allocmark.report.claims.case import Case, MissingFigureError
 from allocmark.report.claims.claim import Claim, Evidence, Ruling, Verdict
 from allocmark.report.claims.judge import NO_TIMES
 from allocmark.report.claims.text import Text
-from allocmark.report.claims.torch_traits import NATIVE, latency
+from allocmark.report.claims.torch_traits import NATIVE, NO_CACHE, latency, pairs
 
 SECTION = "3.4"
 
 
 def hits(case: Case) -> float:
-    """Take the share of requests that the cache serves: median of the workloads."""
-    rows = case.some("fragmentation", "hit_share", subject=NATIVE)
+    """Take the share of all workloads' requests that the cache serves."""
     return case.work_out(
-        "hits", Text("requests served from the cache", "由缓存满足的请求"), "median", rows, "share"
+        "hits",
+        Text("requests served from the cache", "由缓存满足的请求"),
+        "one less the sum of the first over the sum of the second",
+        pairs(case, "driver_allocs", NATIVE, NO_CACHE),
+        "share",
+    )
+
+
+def misses(case: Case) -> float:
+    """Take the share of all workloads' requests for which the driver is asked."""
+    return case.work_out(
+        "misses",
+        Text("requests for which the driver is asked", "需向驱动申请的请求"),
+        "sum of the first over sum of the second",
+        pairs(case, "driver_allocs", NATIVE, NO_CACHE),
+        "share",
     )
 
 
@@ -96,7 +110,7 @@ def branches(case: Case) -> tuple[Branch, ...]:
             "miss",
             Text("the driver is asked for a segment", "向驱动申请一段"),
             _cost(case, "miss_time", Text("of an allocation, 2 MiB", "申请 2 MiB"), "miss", "alloc"),
-            _told(case, driver_calls),
+            _told(case, misses),
         ),
         Branch(
             "give-back",

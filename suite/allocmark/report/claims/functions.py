@@ -102,6 +102,7 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
     "share above zero": lambda values: sum(v > 0 for v in values) / len(values),
     "number above zero": lambda values: float(sum(v > 0 for v in values)),
     "one less the sum of the first over the sum of the second": lambda v: 1 - _sum_ratio(v),
+    "one less second over first": lambda v: 1 - v[1] / v[0],
     "sum of the first over sum of the second": _sum_ratio,
     "sum of the second less the first": lambda v: float(sum(b - a for a, b in _pairs(v))),
     "pairs in which the first is larger": lambda v: float(sum(a > b for a, b in _pairs(v))),

@@ -1,0 +1,144 @@
+"""Section 3.5 as a table: the diagnostic rules scored as predictors of a failed allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from allocmark.report.claims import scores
+from allocmark.report.claims.case import Case, MissingFigureError, Row
+from allocmark.report.claims.claim import Judged
+from allocmark.report.claims.scores import Sign
+from allocmark.report.claims.text import Text
+from allocmark.report.panel import Panel
+from allocmark.report.table import Cell, Table, empty
+from allocmark.report.tables.document import Said
+
+TITLE = Text("3.5 The diagnostic rules as predictors", "3.5 把诊断规则当作预测器")
+_COLUMNS = (
+    Text("rule", "规则"),
+    Text("runs", "运行数"),
+    Text("failed (base rate)", "失败（基准率）"),
+    Text("showed the sign", "出现迹象"),
+    Text("precision", "精确率"),
+    Text("recall", "召回率"),
+    Text("lead", "提前量"),
+    Text("verdict", "结论"),
+)
+_CONTEXTS = Text("several contexts at a few hundred MB", "多个进程各占几百 MB")
+_ALWAYS = Text(
+    "a neighbour process is there in every run: the sign tells no two runs apart",
+    "每次运行都有邻居进程：该迹象无法区分各次运行",
+)
+_NO_LEAD = Text(
+    "when the sign was first seen is not in this record",
+    "本记录没有首次出现迹象的时刻",
+)
+_ABOUT = Text(
+    "One run is a workload under one setting in 1.0 to 2.0 times its live peak, in steps of 0.1. "
+    "A sign counts if it was seen at least 100 events before the failed allocation. Precision: "
+    "failures among the runs that showed it; recall: failures that it announced; lead: events "
+    "from the first sign to the failure, median. A rule whose precision is not above the base "
+    "rate says nothing.",
+    "一次运行是一个负载在一种设置下、以活动峰值的 1.0 到 2.0 倍（步长 0.1）为容量。"
+    "迹象须在失败的分配之前至少 100 个事件出现才算。精确率：出现迹象的运行中失败的比例；"
+    "召回率：被预示的失败比例；提前量：首次出现到失败的事件数，中位数。"
+    "精确率不高于基准率的规则毫无意义。",
+)
+_LINES = (
+    (Text("cache above 30 %, ever", "缓存超过 30%（曾出现）"), scores.RULE_30, "rule-30"),
+    (Text("cache above 30 %, last reading", "缓存超过 30%（最后读数）"), scores.RULE_30_LAST, ""),
+    (
+        Text("num_alloc_retries above 0", "num_alloc_retries 大于 0"),
+        scores.RULE_RETRIES,
+        "rule-retries",
+    ),
+)
+
+
+def tables(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
+    """Return the table of scores, nothing where no run was made."""
+    case = Case(panel)
+    try:
+        runs = scores.completed(case)
+    except MissingFigureError:
+        return []
+    by_id = {one.claim.id: one for one in judged}
+    lines = [_contexts(by_id["ctx-multiple"], said)]
+    for words, sign, claim in _LINES:
+        ruling = by_id[claim].verdict.ruling.words if claim else Text("", "")
+        lines.append(_line(case, said, words, sign, ruling))
+    lines += _tuned(case, runs, said)
+    table = Table(
+        "document-rules",
+        said.name(Text("How well each rule predicts", "各规则的预测效果")),
+        tuple(said.name(column) for column in _COLUMNS),
+        tuple(lines),
+        said.name(_ABOUT),
+        emulated=panel.emulated,
+        whole=True,
+    )
+    return [table]
+
+
+def _contexts(judged: Judged, said: Said) -> tuple[Cell, ...]:
+    verdict = said(judged.verdict.ruling.words)
+    return (said(_CONTEXTS), *[empty(said.name(_ALWAYS))] * (len(_COLUMNS) - 2), verdict)
+
+
+def _tuned(case: Case, runs: Sequence[Row], said: Said) -> list[tuple[Cell, ...]]:
+    """Return the lines of a rule chosen on one half of the workloads: on the other half, beside
+    the 30 % rule there."""
+    _, test = scores.halves(runs)
+    try:
+        sign = scores.tuned(case)
+    except MissingFigureError as missing:
+        words = Text("a rule tuned on half of the workloads", "在一半负载上调出的规则")
+        gaps = [empty(said.name(missing.reason))] * (len(_COLUMNS) - 2)
+        return [(said(words), *gaps, said(Text("", "")))]
+    name = sign.metric.replace("_", " ")
+    best = Text(
+        f"tuned on half of the workloads, scored on the other: {name} above {sign.above:g}",
+        f"在一半负载上调出、在另一半上评分：{name} 大于 {sign.above:g}",
+    )
+    old = Text("cache above 30 %, ever, on that other half", "缓存超过 30%（曾出现），在这另一半上")
+
+    def kept(row: Row) -> bool:
+        return str(row["workload"]) in test
+
+    nothing = Text("", "")
+    return [
+        _line(case, said, best, sign, nothing, kept),
+        _line(case, said, old, scores.RULE_30, nothing, kept),
+    ]
+
+
+def _line(
+    case: Case,
+    said: Said,
+    words: Text,
+    sign: Sign,
+    ruling: Text,
+    kept: Callable[[Row], bool] = lambda row: True,
+) -> tuple[Cell, ...]:
+    one = case.apart()
+    try:
+        rows = scores.with_sign(one, sign, kept)
+        one.work_out("runs", Text("runs", "运行数"), "count", rows[::2], "runs")
+        scores.base_rate(one, "base", rows)
+        scores.score(one, "sign", sign, rows)
+        has_lead = scores.lead(one, "lead", sign, rows)
+    except MissingFigureError as missing:
+        gaps = [empty(said.name(missing.reason))] * (len(_COLUMNS) - 2)
+        return (said(words), *gaps, said(ruling))
+    found = {evidence.name: evidence.cell for evidence in one.evidence}
+    nobody = empty(said.name(Text("no run showed it", "没有运行出现该迹象")))
+    return (
+        said(words),
+        found["runs"],
+        found["base"],
+        found["sign_shown"],
+        found.get("sign_precision", nobody),
+        found["sign_recall"],
+        found["lead"] if has_lead else empty(said.name(_NO_LEAD)),
+        said(ruling),
+    )
