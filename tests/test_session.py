@@ -19,6 +19,7 @@ from allocmark.allocators.base import Allocator
 from allocmark.documents import Document, Failure
 from allocmark.errors import NewerDocumentError, NotMeasurableError
 from allocmark.figures import Figure, Series
+from allocmark.frameworks import Share
 from allocmark.probes import run_state, session
 from allocmark.probes.experiment import PROFILES, Experiment, Profile
 from allocmark.probes.recorder import Recorder
@@ -112,6 +113,31 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
 
 def measured(opened: Session, experiment: Experiment | None = None) -> list[Document]:
     return [documents.read(p) for p in measure_experiment(opened, experiment or Fake(), [])]
+
+
+class Mixed(Fake):
+    """Subjects of several frameworks."""
+
+    def framework(self, subject: str) -> str:
+        return {"a": "torch", "b": "tensorflow", "c": "cuda"}[subject]
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        (None, ["a", "b", "c"]),
+        (Share("torch", ("torch", "tensorflow")), ["a", "c"]),
+        (Share("tensorflow", ("torch", "tensorflow")), ["b"]),
+        (Share("torch", ("torch",)), ["a", "b", "c"]),
+    ],
+)
+def test_a_stack_holds_the_subjects_of_its_share(
+    opened: Session, share: Share | None, expected: list[str]
+) -> None:
+    found = measured(replace(opened, share=share), Mixed())
+    assert [document.subject for document in found] == expected
+    mark_rest(replace(opened, share=share), [Mixed()], [], "stopped")
+    assert len(list(opened.results.rglob("*.json.gz"))) == len(expected)
 
 
 def test_a_document_says_what_it_was_taken_under(opened: Session) -> None:
@@ -251,6 +277,39 @@ def test_a_run_is_carried_on_until_it_is_finished(tmp_path: Path) -> None:
     second = run_state.begin([tmp_path])
     assert second.id != first.id
     assert run_state.begin([tmp_path], fresh=True).id != second.id
+
+
+def test_a_run_over_several_stacks_has_one_id_and_one_end(tmp_path: Path) -> None:
+    torch, tensorflow = tmp_path / "torch", tmp_path / "tensorflow"
+    first = run_state.begin([torch])
+    run_state.finish([torch])
+    both = run_state.begin([torch, tensorflow])
+    assert both.id != first.id
+    assert run_state.read(torch) == run_state.read(tensorflow) == both
+    # Cut off in the second stack: the next run carries it on in both, whatever it finds first.
+    assert run_state.begin([torch, tensorflow]) == run_state.begin([tensorflow, torch]) == both
+    run_state.finish([torch, tensorflow])
+    assert all(state and state.finished for state in map(run_state.read, (torch, tensorflow)))
+
+
+def test_of_two_runs_that_were_cut_off_the_newer_is_carried_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter(["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"])
+    monkeypatch.setattr(run_state, "now", lambda: next(times))
+    run_state.begin([tmp_path / "a"])
+    newer = run_state.begin([tmp_path / "b"])
+    assert run_state.begin([tmp_path / "a", tmp_path / "b"]) == newer
+
+
+def test_a_stack_without_a_run_joins_that_of_the_others(tmp_path: Path) -> None:
+    torch, tensorflow = tmp_path / "torch", tmp_path / "tensorflow"
+    first = run_state.begin([torch])
+    run_state.finish([torch])
+    assert run_state.join(tensorflow, [torch, tensorflow]).id == first.id
+    own = run_state.begin([tensorflow], fresh=True)
+    assert run_state.join(tensorflow, [torch, tensorflow]).id == own.id
+    assert run_state.join(torch, [torch, tensorflow]).id == first.id
 
 
 def test_another_suite_version_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,18 +8,21 @@ from typing import Any
 
 import pytest
 
+from allocmark.emulator.profile import load
+
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
 )
 MIB = 1 << 20
-CONTEXT = 527
+PROFILE = load("h200").numbers
+CONTEXT = sum(PROFILE[f"{name}_bytes"] for name in ("driver_init", "context", "context_unlisted"))
 CODE = """
 import tensorflow as tf
 import pynvml
 pynvml.nvmlInit()
 card = pynvml.nvmlDeviceGetHandleByIndex(0)
 def used():
-    return pynvml.nvmlDeviceGetMemoryInfo(card).used // MIB
+    return pynvml.nvmlDeviceGetMemoryInfo(card).used
 mode = sys.argv[1]
 gpu = tf.config.list_physical_devices("GPU")[0]
 if mode == "growth":
@@ -53,5 +56,5 @@ def test_modes(
     emulated: Callable[..., Any], mode: str, variables: dict[str, str], after_context: list[int]
 ) -> None:
     readings, peak = emulated(CODE, memory="8GiB", variables=variables, arguments=[mode])
-    assert [reading - CONTEXT for reading in readings] == after_context
+    assert [(reading - CONTEXT) / MIB for reading in readings] == after_context
     assert 257 <= peak <= 258  # and a constant or two
