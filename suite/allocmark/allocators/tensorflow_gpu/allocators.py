@@ -26,6 +26,8 @@ from allocmark.units import MIB, format_bytes
 _TABLE_BYTES = 1 << 30
 """Shapes are of 32-bit numbers: from here on a tensor has rows."""
 _ROW_BYTES = 4096
+_PAGE_BYTES = 2 * MIB
+"""What the driver hands out: a region is rounded up to whole pages."""
 _PUBLIC, _NATIVE = "get_memory_info", "AllocatorStats, by the native shim"
 _RESERVED, _RESERVED_HIGH = 5, 6
 """cudaMemPoolAttrReservedMemCurrent and -High."""
@@ -294,7 +296,7 @@ class Bfc(TensorFlowAllocator):
                 f"{format_bytes(self._total_bytes - free_bytes)} of that are gone: "
                 "it needs a process of its own for each size of the card"
             )
-        self._replace(free_bytes // causes.CHUNK_BYTES * causes.CHUNK_BYTES)
+        self._replace(free_bytes // _PAGE_BYTES * _PAGE_BYTES)
 
     def _replace(self, total_bytes: int) -> None:
         opened = self.live_shim

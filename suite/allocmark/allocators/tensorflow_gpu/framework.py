@@ -79,7 +79,10 @@ def _disallow_retry(tensorflow: Any) -> None:
 
 
 def set_mode(tensorflow: Any, gpu: Any, mode: Mode, limit_bytes: int | None) -> None:
-    """Set a mode by the public API. Raises `NotMeasurableError` where it comes too late."""
+    """Set a mode by the public API.
+
+    Raises `NotMeasurableError` where it comes too late, or after one that it cannot go with.
+    """
     try:
         if mode is Mode.GROWTH:
             tensorflow.config.experimental.set_memory_growth(gpu, True)
@@ -88,6 +91,8 @@ def set_mode(tensorflow: Any, gpu: Any, mode: Mode, limit_bytes: int | None) -> 
             tensorflow.config.set_logical_device_configuration(gpu, [limited])
     except RuntimeError as error:
         raise too_late(f"the mode {mode.value}", error) from error
+    except ValueError as error:
+        raise NotMeasurableError(f"tensorflow refuses the mode {mode.value}: {error}") from error
 
 
 def make_device(tensorflow: Any) -> None:
