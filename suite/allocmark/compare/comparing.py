@@ -8,8 +8,10 @@ themselves are apart (`guard`).
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, variance
@@ -60,8 +62,21 @@ def compare(
 
     Raises `AllocmarkError` where one is empty or they share no figure.
     """
-    pair = paired(read_side(a, results), read_side(b, results))
-    return compare_pair(pair, load(thresholds))
+    with _no_garbage():
+        pair = paired(read_side(a, results), read_side(b, results))
+        return compare_pair(pair, load(thresholds))
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Keep the collector from walking a million readings again and again: none is garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def compare_pair(pair: Pair, thresholds: Thresholds) -> Comparison:
@@ -104,8 +119,11 @@ def judge(both: Sequence[Couple], rules: Sequence[Rule]) -> list[Judged]:
 
 def is_exact(couple: Couple) -> bool:
     """Whether equality decides: every reading claims to be exact and none has broken its word."""
-    every = [*couple.a.values(), *couple.b.values()]
-    return all(figure.kind == "exact" and _UNSTEADY not in figure.flags for figure in every)
+    return all(
+        figure.kind == "exact" and _UNSTEADY not in figure.flags
+        for side in (couple.a, couple.b)
+        for figure in side.values()
+    )
 
 
 def _exact(couple: Couple, rule: Rule) -> Judged:

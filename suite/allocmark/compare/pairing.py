@@ -105,11 +105,16 @@ def couples(pair: Pair) -> tuple[list[Couple], list[Single]]:
     both: list[Couple] = []
     single: list[Single] = []
     nothing = Cell()
-    for key in sorted(a.keys() | b.keys(), key=_order):
+    places = {
+        key: place_text(key.probe, key.subject, key.metric, dict(key.axes))
+        for key in a.keys() | b.keys()
+    }
+    # Strings, so that a hundred thousand are in order soon.
+    for key in sorted(places, key=lambda key: (*key[:4], places[key], key.meter)):
         one, other = a.get(key, nothing), b.get(key, nothing)
         if not one.measured and not other.measured:
             continue
-        place = place_text(key.probe, key.subject, key.metric, dict(key.axes))
+        place = places[key]
         if one.measured and other.measured and other.source is not None:
             both.append(Couple(key, place, one.figures, other.figures, other.source))
         else:
@@ -117,11 +122,3 @@ def couples(pair: Pair) -> tuple[list[Couple], list[Single]]:
             reason = lacks.reason or "there is no such figure"
             single.append(Single(place, "a" if one.measured else "b", reason))
     return both, single
-
-
-def _order(key: Key) -> tuple[object, ...]:
-    return (*key[:-1], sorted((name, _comparable(value)) for name, value in key.axes))
-
-
-def _comparable(value: Axis) -> tuple[int, float, str]:
-    return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, value)
