@@ -173,14 +173,15 @@ def _decide(couple: Couple, rule: Rule, found: noise.Moves, i: int, q: float) ->
     difference = float(found.difference[i])
     low, high = (math.exp(min(float(x[i]), 50.0)) for x in (found.low, found.high))
     told = (low, high, q)
-    ratio = math.exp(difference)
-    size = abs(ratio - 1)
+    # In logarithms, so that the verdict is the same the other way round.
+    size = math.expm1(abs(difference))
+    half = math.expm1(min(float(found.high[i] - found.low[i]) / 2, 50.0))
     if set(_values(couple.a)) == set(_values(couple.b)):
         return Judged("same", "equal", *told)
     if _is_bytes(couple) and abs(_middle(couple.b) - _middle(couple.a)) <= GRAIN_BYTES:
         return Judged("same", "within a page of the GPU", *told)
     if size < rule.least:
-        if (high - low) / 2 > TOO_WIDE * rule.least:
+        if half > TOO_WIDE * rule.least:
             return Judged("unclear", "runs of such a figure differ too much to tell", *told)
         return Judged("same", f"less than the {rule.least:.0%} that matter", *told)
     if q > LEVEL:

@@ -1,0 +1,269 @@
+"""Verdicts: exact by equality, times against what runs differ by, and what is said first."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compare_samples import CONDITIONS, FACTS, STACK, document, exact, hits, put, side, timed
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allocmark.compare import Comparison, Verdict, compare, compare_pair
+from allocmark.compare.planting import stepped
+from allocmark.compare.sides import Pair, Side, paired
+from allocmark.compare.thresholds import load
+from allocmark.documents import Document, Failure
+from allocmark.errors import AllocmarkError
+from allocmark.figures import Figure
+from allocmark.report.comparison import FORMATS, as_csv, as_json, as_markdown, as_text
+
+RULES = load()
+
+
+def _compared(a: Document | Side, b: Document | Side) -> Comparison:
+    sides = [one if isinstance(one, Side) else side(one) for one in (a, b)]
+    return compare_pair(paired(*sides), RULES)
+
+
+def _verdicts(found: Comparison) -> list[Verdict]:
+    return [row.verdict for row in found.rows]
+
+
+@pytest.mark.parametrize(
+    ("metric", "more"),
+    [
+        ("driver_allocs", "worse"),
+        ("peak_reserved_bytes", "worse"),
+        ("hit_share", "better"),
+        ("largest_free_bytes", "better"),
+        ("peak_requested_bytes", "changed"),
+    ],
+)
+def test_exact_figures_are_compared_by_equality(metric: str, more: Verdict) -> None:
+    opposite = {"worse": "better", "better": "worse", "changed": "changed"}[more]
+    same, up, down = (exact(metric, value, workload="uniform") for value in (7, 8, 6))
+    for figure, verdict in ((same, "same"), (up, more), (down, opposite)):
+        one, other = (document(f, probe="fragmentation") for f in (same, figure))
+        assert _verdicts(_compared(one, other)) == [verdict]
+
+
+def test_an_exact_figure_that_did_not_repeat_is_no_regression() -> None:
+    unsteady = [
+        Figure("driver_allocs", "calls", "exact", "counters", {}, value, [value, value + 1],
+               flags=["does-not-repeat"])
+        for value in (100.0, 101.0)
+    ]  # fmt: skip
+    one, other = (document(figure, probe="fragmentation") for figure in unsteady)
+    assert _verdicts(_compared(one, other)) in (["same"], ["unclear"])
+
+
+def test_an_exact_figure_that_differs_between_runs_of_a_side_is_unclear() -> None:
+    runs = [document(exact("retries", n), probe="pressure", run=f"r{n}") for n in (1, 2)]
+    assert _verdicts(_compared(side(*runs), side(runs[1]))) == ["unclear"]
+
+
+def test_a_process_that_is_slower_throughout_is_no_regression() -> None:
+    """Two quick runs on a shared host: all hits of a process 4 to 5 % apart."""
+    found = _compared(document(*hits(1)), document(*hits(2, process=1.045), run="r2"))
+    assert set(_verdicts(found)) <= {"same", "unclear"}
+
+
+def test_a_step_in_one_figure_is_found_beside_a_slower_process() -> None:
+    a = [document(*hits(seed, noise=0.01), run=f"a{seed}") for seed in range(3)]
+    b = []
+    for seed in range(10, 13):
+        figures = hits(seed, process=1.03, noise=0.01)
+        figures[4] = stepped(figures[4], 1.15)
+        b.append(document(*figures, run=f"b{seed}"))
+    found = _compared(side(*a), side(*b))
+    assert [row.axes["bytes"] for row in found.of("worse")] == [512 << 4]
+    (row,) = found.of("worse")
+    assert row.ratio == pytest.approx(1.18, abs=0.04)
+    assert row.low is not None and row.high is not None and row.low < row.ratio < row.high
+    assert not found.of("better")
+
+
+def test_a_step_in_all_figures_of_a_process_needs_several_runs() -> None:
+    def runs(first: int, process: float) -> Side:
+        return side(*(document(*hits(s, process=process), run=f"r{s}") for s in
+                      range(first, first + 5)))  # fmt: skip
+
+    found = _compared(runs(0, 1.0), runs(10, 1.20))
+    assert set(_verdicts(found)) == {"worse"}
+    assert "all of its group moved" in found.rows[0].note
+
+
+def test_context_times_of_fresh_processes() -> None:
+    generator = np.random.default_rng(5)
+
+    def stages(factor: float, run: str) -> Document:
+        figures = [
+            timed((factor * np.exp(generator.normal(0, 0.02, 10)) * (1 + stage)).tolist(),
+                  "stage_seconds", stage=str(stage))
+            for stage in range(6)
+        ]  # fmt: skip
+        return document(*figures, probe="context", subject="torch", run=run)
+
+    a = side(*(stages(1, f"a{n}") for n in range(3)))
+    assert set(_verdicts(_compared(a, side(*(stages(1, f"b{n}") for n in range(3)))))) == {"same"}
+    slower = _compared(a, side(*(stages(1.1, f"b{n}") for n in range(3))))
+    assert set(_verdicts(slower)) == {"worse"}
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.5, 0.8, 1.0, 1.25, 2.0]))
+def test_the_other_way_round_better_is_worse(seed: int, factor: float) -> None:
+    figures = hits(seed, count=10)
+    changed = [stepped(f, factor) if i % 3 == 0 else f for i, f in enumerate(hits(seed + 1, 10))]
+    a, b = document(*figures), document(*changed, run="r2")
+    other = {"worse": "better", "better": "worse", "same": "same", "unclear": "unclear"}
+    there, back = _verdicts(_compared(a, b)), _verdicts(_compared(b, a))
+    assert there == [other[verdict] for verdict in back]
+
+
+def test_a_run_against_itself_is_the_same() -> None:
+    one = document(*hits(3), exact("retries", 0))
+    assert set(_verdicts(_compared(one, one))) == {"same"}
+
+
+def test_bytes_within_a_page_of_the_gpu_are_the_same() -> None:
+    def shown(value: float) -> Document:
+        figure = Figure("stage_bytes", "bytes", "sampled", "nvml", {}, value, [value] * 10)
+        return document(figure, probe="context", subject="torch")
+
+    assert _verdicts(_compared(shown(100 << 20), shown(102 << 20))) == ["same"]
+    assert _verdicts(_compared(shown(100 << 20), shown(120 << 20))) == ["worse"]
+    assert _verdicts(_compared(shown(0), shown(120 << 20))) == ["unclear"]
+
+
+def test_what_one_side_lacks_is_told_with_its_reason() -> None:
+    lacks = Figure("retries", "retries", "exact", "counters", {"workload": "w"}, reason="crashed")
+    a = document(exact("retries", 1, workload="w"), exact("ooms", 0))
+    found = _compared(a, document(lacks, exact("ooms", 0)))
+    (missing,) = found.missing
+    assert (missing.only, missing.reason) == ("a", "crashed")
+
+
+def test_conditions_that_differ_are_said_first() -> None:
+    hot = {**CONDITIONS, "sm_clock_mhz": 1200, "slowed_by": ["heat (hardware)"]}
+    facts = {**FACTS, "driver": "581.2"}
+    one = document(exact("ooms", 0))
+    found = _compared(one, document(exact("ooms", 0), run="r2", conditions=hot, facts=facts))
+    clock = "the GPU clock differs: 1980 MHz in A, 1200 in B"
+    assert found.warnings[:2] == (clock, "the GPU was slowed down in B: heat (hardware)")
+    assert [(c.name, c.a, c.b) for c in found.environment] == [("driver", "580.1", "581.2")]
+    assert as_text(found).splitlines()[0] == f"! {clock}"
+    text = as_markdown(found)
+    assert text.index(clock) < text.index("figures compared")
+
+
+def test_a_half_finished_run_says_so(tmp_path: Path) -> None:
+    put(tmp_path / "a", document(exact("ooms", 0)))
+    put(tmp_path / "b", document(exact("ooms", 0)), finished=False)
+    stopped = Failure("run", "the run was stopped before this was measured")
+    put(tmp_path / "b", document(subject="torch-async", failures=[stopped]), finished=False)
+    found = compare(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert "has no end" in found.warnings[0]
+    assert found.warnings[1] == "B was stopped: 1 of its documents were not reached"
+
+
+def test_sides_that_share_no_figure_are_refused(tmp_path: Path) -> None:
+    put(tmp_path / "a", document(exact("ooms", 0)))
+    put(tmp_path / "b", document(exact("ooms", 0), profile="full"))
+    with pytest.raises(AllocmarkError, match="share no figure: A has latency of test-gpu quick"):
+        compare(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+def test_a_name_that_is_nothing_is_told_what_there_is(tmp_path: Path) -> None:
+    put(tmp_path, document(exact("ooms", 0)))
+    with pytest.raises(AllocmarkError, match=f"no stack of the results; .* test-gpu/{STACK}"):
+        compare("torch9", STACK, tmp_path)
+
+
+def test_stacks_files_and_folders_are_sides(tmp_path: Path) -> None:
+    newer = STACK.replace("580.1", "581.2")
+    one = put(tmp_path, document(exact("ooms", 0)))
+    other = put(tmp_path, document(exact("ooms", 1), run="r2"), newer)
+    assert one != other and one.exists()  # A new driver never replaces.
+    pairs = [(STACK, newer), (f"test-gpu/{STACK}", str(other)), (str(one), str(other))]
+    for a, b in pairs:
+        assert _verdicts(compare(a, b, tmp_path)) == ["worse"]
+
+
+def test_stacks_of_one_name_are_compared_with_each_other(tmp_path: Path) -> None:
+    newer = STACK.replace("580.1", "581.2")
+    for root, value in (("a", 1), ("b", 2)):
+        put(tmp_path / root, document(exact("ooms", 0)))
+        put(tmp_path / root, document(exact("ooms", value), run="r2"), newer)
+    found = compare(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert _verdicts(found) == ["same", "worse"]
+
+
+def test_without_a_common_name_the_newest_stacks_are_compared(tmp_path: Path) -> None:
+    for driver, root, day in (("1", "a", 1), ("2", "a", 2), ("3", "b", 3)):
+        one = document(exact("ooms", day), run=f"r{day}", started=f"2026-11-0{day}T00:00:00Z")
+        put(tmp_path / root, one, f"torch2.11.0-driver{driver}")
+    (row,) = compare(str(tmp_path / "a"), str(tmp_path / "b")).rows
+    assert (row.a, row.b) == (2, 3)
+
+
+def test_different_gpus_are_a_study() -> None:
+    other = {**FACTS, "machine": "other-gpu", "gpu": "Other GPU"}
+    found = _compared(document(exact("ooms", 0)), document(exact("ooms", 1), facts=other, run="r2"))
+    assert found.study
+    assert as_text(found).startswith("! The GPUs differ: this is a study")
+
+
+def test_damaged_files_are_left_out_and_named(tmp_path: Path) -> None:
+    put(tmp_path, document(exact("ooms", 0)))
+    (tmp_path / "test-gpu" / STACK / "quick" / "broken.x.json.gz").write_bytes(b"nothing")
+    found = compare(str(tmp_path), str(tmp_path))
+    assert "is damaged" in found.warnings[0]
+
+
+def test_formats_tell_the_same() -> None:
+    a = document(exact("ooms", 0, workload="=1+1"), exact("retries", 3))
+    b = document(exact("ooms", 1, workload="=1+1"), exact("retries", 3), run="r2")
+    found = _compared(a, b)
+    assert set(FORMATS) == {"text", "md", "csv", "json"}
+    rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert [(r["metric"], r["verdict"]) for r in rows] == [("ooms", "worse"), ("retries", "same")]
+    data = json.loads(as_json(found))
+    assert data["verdicts"] == {"worse": 1, "better": 0, "changed": 0, "unclear": 0, "same": 1}
+    assert "2 figures compared: 1 worse, 0 better" in as_text(found)
+    assert "| counts, exact | 1 | 0 | 0 | 0 | 1 |" in as_markdown(found)
+
+
+def test_own_thresholds_come_first(tmp_path: Path) -> None:
+    rules = tmp_path / "thresholds.toml"
+    rules.write_text('[[figure]]\npattern = "latency/*/ooms"\nignore = true\n')
+    pair = Pair(*(side(document(exact("ooms", n), exact("retries", n))) for n in (0, 1)))
+    found = compare_pair(pair, load(rules))
+    assert [row.metric for row in found.rows] == ["retries"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[[figure]]", '[[figure]]\npattern = "*"\nleast = "big"', "nonsense", '[[figure]]\npattern = '
+     '"*"\nbetter = "up"', '[[figure]]\npattern = "*"\nleest = 1'],
+)  # fmt: skip
+def test_thresholds_that_are_wrong_are_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(AllocmarkError, match="mine.toml is not usable"):
+        load(path)
+
+
+def test_every_run_of_a_side_counts_once(tmp_path: Path) -> None:
+    one = document(exact("ooms", 0))
+    put(tmp_path / "night1", one)
+    put(tmp_path / "night2", replace(one, run="r2", started="2026-11-02T00:00:00Z"))
+    put(tmp_path / "copy", one)
+    found = compare(str(tmp_path), str(tmp_path))
+    assert found.a.runs == ("r1", "r2")
+    assert any("says the same as" in warning for warning in found.warnings)
