@@ -22,22 +22,24 @@ from allocmark.meters.timing import clock, library
 
 Reading = TypeVar("Reading")
 
-TOLERANCE = 1.08
-"""Cores of a host run at frequencies some 4 % apart; a shared one takes half as long again."""
-_ON_ONE_CORE = 8
+TOLERANCE = 1.12
+"""Cores of a host run at frequencies up to 8 % apart; a shared one takes half as long again."""
+_ON_ONE_CORE = 16
 """Readings kept before the next core's turn: cores differ, and a median should not depend on which
 one the process was started on."""
 FLAG_NOISY = "noisy-cpu"
 """Too few readings came from a quiet core: the least disturbed of the others fill them up."""
 _CALIBRATIONS = 40
-_CALIBRATION_ROUNDS = 25
-_QUIET_QUANTILE = 0.01
-"""The standard is what the fastest hundredth of the reference works takes, all cores in turns: on
-a busy host a core is ours alone for a twentieth of the time, and a median tells how busy it is."""
+_CALIBRATION_ROUNDS = 75
+_QUIET_QUANTILE = 0.02
+"""The standard is what the fastest fiftieth of the reference works takes, all cores in turns: on a
+busy host a core is ours alone for a twentieth of the time, and a median tells how busy it is."""
+_PASSES = 3
+"""How often all cores are asked for a quiet one before a reading is made where none is."""
 _TRIES = 16
 """Readings tried for each one wanted, at most: where nobody disturbs, the first is taken."""
 _PATIENCE_S = 0.0015
-"""Time for each reading wanted, at most: three times what the busy host of an H200 needed."""
+"""Time for each reading wanted, at most."""
 
 
 class QuietCores:
@@ -83,7 +85,7 @@ class QuietCores:
 
     def settle(self) -> None:
         """Move to a core that is quiet now, or to the next one where none is."""
-        for _ in self._allowed:
+        for _ in range(_PASSES * len(self._allowed)):
             if self.slowness() <= TOLERANCE:
                 return
             self._move()
