@@ -26,15 +26,14 @@ class Made:
     words: Words
 
 
-def made(results: Path) -> Made:
-    """Return the page of the first part of a results folder."""
+def made(results: Path, drawn: bool = True) -> Made:
+    """Return the page of the first part of a results folder, its pictures only if `drawn`."""
     store = load(results)
     shown = page(store)
     part = shown.parts[0]
     words = words_for(part)
-    return Made(
-        store, shown, part, render(shown, part, figures.pictures(part.panel), "en", words), words
-    )
+    pictures = figures.pictures(part.panel) if drawn else []
+    return Made(store, shown, part, render(shown, part, pictures, "en", words), words)
 
 
 @cache

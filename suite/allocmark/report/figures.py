@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from allocmark.report import figures_bytes
 from allocmark.report.flow_chart import flow_chart
 from allocmark.report.grid import SUBJECT
 from allocmark.report.numbers import format_value
@@ -29,6 +30,7 @@ _FEW = 7
 def pictures(panel: Panel) -> list[Picture]:
     """Return the pictures that the results of a panel suffice for."""
     made = [latency(panel), waste(panel), memory(panel), flow_chart(panel)]
+    made += [figures_bytes.context(panel), figures_bytes.streams(panel), figures_bytes.modes(panel)]
     return [picture for picture in made if picture is not None]
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 
 from allocmark.report.page import Part, unique
-from allocmark.report.tables import context, fragmentation, latency, streams
+from allocmark.report.tables import (
+    context,
+    flow,
+    fragmentation,
+    latency,
+    streams,
+    tensorflow_policy,
+)
 
 _LEADING = frozenset(
     {
@@ -21,6 +28,8 @@ _LEADING = frozenset(
         "pressure-shown-bytes",
         "pressure-kept-bytes",
         "pressure-completed",
+        "tensorflow-policy-held-bytes",
+        "tensorflow-policy-returned-bytes",
     }
 )
 """Tables that answer their section's question; the others stand behind them, folded."""
@@ -31,6 +40,8 @@ PICTURES = {
     "waste": fragmentation.TITLE,
     "memory": fragmentation.TITLE,
     "streams": streams.TITLE,
+    "modes": tensorflow_policy.TITLE,
+    "flow": flow.TITLE.en,
 }
 """The section that a picture belongs to."""
 

@@ -29,14 +29,13 @@ _NEUTRAL = re.compile(rf"[\W\d_]*((?:e[+-]\d+|{_UNITS})(?![a-zA-Z])[\W\d_]*)*")
 class Words:
     """Looks texts up, and remembers what it did not find.
 
-    `names` are texts that are the same in both languages: allocators, workloads, calls; `texts`
-    are such as come in both.
+    `names` are texts that are the same in both languages: allocators, workloads, calls.
     """
 
-    def __init__(self, names: Iterable[str] = (), texts: Iterable[Text] = ()) -> None:
+    def __init__(self, names: Iterable[str] = ()) -> None:
         self.missing: set[str] = set()
         self._names = set(names)
-        self._known = {text.en: text for text in texts}
+        self._known: dict[str, Text] = {}
 
     @cached_property
     def _catalogue(self) -> dict[str, str]:
@@ -93,12 +92,17 @@ class Words:
     def _found(self, message: str) -> str | None:
         if (known := self._catalogue.get(message)) is not None:
             return known
-        if message in self._names or _NEUTRAL.fullmatch(message):
+        if message in self._names or _NEUTRAL.fullmatch(message) or self._is_setting(message):
             return message
         for pattern, translation in self._patterns:
             if match := pattern.fullmatch(message):
                 return translation.format(*map(self._part, match.groups()))
         return None
+
+    def _is_setting(self, message: str) -> bool:
+        """Whether a text is an allocator and what it is set to: ``name: option:value``."""
+        name, colon, options = message.partition(": ")
+        return bool(colon) and name in self._names and " " not in options
 
     def _part(self, part: str) -> str:
         """Return what stood in a gap: translated if it is known, itself if not."""

@@ -93,6 +93,8 @@ def words_for(part: Part) -> Words:
     """Return the words of a page, which knows the names that occur in its part."""
     rows = part.panel.rows
     names = {str(v) for c in _NAMES if c in rows for v in rows[c].dropna().unique()}
+    for one in part.judged:
+        names |= {one.claim.id, one.claim.section, "; ".join(one.commands)}
     words = Words({part.title, part.panel.machine, *names})
     for section in part.sections:
         words.learn(section.texts)

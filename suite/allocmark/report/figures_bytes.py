@@ -1,0 +1,133 @@
+"""Pictures of bytes: contexts by stage, TensorFlow's modes by point, pools by streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from allocmark.report.grid import SUBJECT
+from allocmark.report.panel import Panel
+from allocmark.report.pictures import Picture, colours, draw
+from allocmark.report.section import select
+from allocmark.units import GIB, MIB
+
+_METERS = ("nvml_process", "nvml_device")
+"""By which bytes are shown: the first that has read any."""
+_BY = {"nvml_process": "by NVML, of the process", "nvml_device": "by NVML, of the device"}
+_FEW = 7
+"""Lines that can be told apart in one picture."""
+
+
+def context(panel: Panel) -> Picture | None:
+    """Draw what each stage adds to the memory of a process, stage upon stage."""
+    rows, meter = _metered(panel, "context", "stage_bytes")
+    rows = rows[rows["value"] > 0]
+    if rows.empty:
+        return None
+    names = list(dict.fromkeys(zip(rows["subject"], rows["module_loading"], strict=True)))
+    stages = list(dict.fromkeys(map(str, rows["stage"])))
+    data = pd.DataFrame(
+        {
+            "context of": rows["subject"].astype(str),
+            "module loading": rows["module_loading"].astype(str),
+            "stage": rows["stage"].astype(str),
+            "bytes": rows["value"],
+        }
+    )
+    added = rows.groupby(["subject", "module_loading", "stage"], observed=True)["value"].sum()
+
+    def paint(axes: Any, _: pd.DataFrame) -> None:
+        labels = [f"{subject} {loading}" for subject, loading in names]
+        left = [0.0] * len(names)
+        for stage, colour in colours(stages).items():
+            widths = [added.get((*name, stage), 0.0) / MIB for name in names]
+            axes.barh(labels, widths, left=left, color=colour, label=stage)
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.set(xlabel=f"MiB {_BY[meter]}")
+        axes.figure.legend(loc="outside right upper")
+
+    height = 1.2 + 0.32 * len(names)
+    title = "Device memory of a context, stage upon stage"
+    return draw("context", _title(panel, title), data, paint, (9.0, height))
+
+
+def modes(panel: Panel) -> Picture | None:
+    """Draw what each mode holds at the same points of one program."""
+    rows, meter = _metered(panel, "tensorflow_policy", "held_bytes")
+    rows = rows[rows["value"] > 0]
+    if rows.empty:
+        return None
+    data = pd.DataFrame(
+        {
+            "mode": rows["subject"].astype(str),
+            "point": rows["point"].astype(str),
+            "bytes": rows["value"],
+        }
+    )
+    points = list(dict.fromkeys(data["point"]))
+    names = list(dict.fromkeys(data["mode"]))
+
+    def paint(axes: Any, shown: pd.DataFrame) -> None:
+        for name, colour in colours(names).items():
+            own = shown[shown["mode"] == name]
+            places = [points.index(point) for point in own["point"]]
+            axes.plot(places, own["bytes"] / GIB, "o-", color=colour, label=name)
+        axes.set_xticks(range(len(points)), points, rotation=20, ha="right")
+        axes.set(yscale="log", ylabel=f"GiB {_BY[meter]}")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.figure.legend(loc="outside right upper")
+
+    title = "Device memory at each point of one program, by mode"
+    return draw("modes", _title(panel, title), data, paint, (9.0, 4.5))
+
+
+def streams(panel: Panel) -> Picture | None:
+    """Draw what stays reserved when the same work is spread over more streams."""
+    rows = select(panel, "streams", {"metric": "reserved_bytes", "use": "private"})
+    rows = rows[rows["value"].notna()]
+    if rows.empty:
+        return None
+    size = rows["bytes"].min()
+    rows = rows[rows["bytes"] == size].sort_values(["subject", "streams"])
+    names = sorted(map(str, rows["subject"].unique()), key=SUBJECT.rank)[:_FEW]
+    data = pd.DataFrame(
+        {
+            "subject": rows["subject"].astype(str),
+            "streams": rows["streams"],
+            "bytes": rows["value"],
+        }
+    )
+    data = data[data["subject"].isin(names)].reset_index(drop=True)
+
+    def paint(axes: Any, shown: pd.DataFrame) -> None:
+        for name, colour in colours(names).items():
+            own = shown[shown["subject"] == name]
+            axes.plot(own["streams"], own["bytes"] / MIB, "o-", color=colour, label=name)
+        counts = sorted(set(shown["streams"]))
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(counts, [f"{count:g}" for count in counts])
+        axes.tick_params(axis="x", which="minor", bottom=False)
+        axes.set(xlabel="streams", ylabel="MiB reserved")
+        axes.figure.legend(loc="outside right upper")
+
+    title = "Reserved when all is freed, over the number of streams"
+    return draw("streams", _title(panel, title), data, paint, (9.0, 4.0))
+
+
+def _metered(panel: Panel, probe: str, metric: str) -> tuple[pd.DataFrame, str]:
+    """Return the rows by the first meter that has read any, and that meter."""
+    rows = select(panel, probe, {"metric": metric})
+    rows = rows[rows["value"].notna()]
+    for meter in _METERS:
+        found = rows[rows["axis_meter"] == meter] if "axis_meter" in rows else rows.iloc[:0]
+        if len(found):
+            return found, meter
+    return rows.iloc[:0], _METERS[0]
+
+
+def _title(panel: Panel, text: str) -> str:
+    """Return the title; a picture that is copied away must still say where it is from."""
+    return f"{text} (emulated GPU)" if panel.emulated else text

@@ -1,0 +1,278 @@
+"""The HTML page: valid, small, the store's numbers, the files' bytes; hostile and bad input."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element
+
+import html5lib
+import html_samples
+import pytest
+import report_samples as samples
+from html_samples import Made, published
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from allocmark.figures import Figure
+from allocmark.report import csvs, write_report
+from allocmark.report.claims.functions import FUNCTIONS
+from allocmark.report.html import columns, layout, sharing
+from allocmark.report.html.words import Words
+from allocmark.report.notes import apart
+from allocmark.report.numbers import format_value
+from allocmark.report.table import Cell, Table
+
+LARGEST_BYTES = 3_000_000
+HOSTILE = "</script><img src=x onerror=alert(1)>\"'&`{{ 7*7 }}\n\u202e"
+
+
+@cache
+def _parsed(text: str) -> Element:
+    """Return the document; raises where HTML5 sees an error."""
+    parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
+    root: Element = parser.parse(text)
+    return root
+
+
+def _by_id(root: Element) -> dict[str, Element]:
+    found: dict[str, Element] = {}
+    for element in root.iter():
+        if (name := element.get("id")) is not None:
+            assert name not in found, f"two elements are named {name}"
+            found[name] = element
+    return found
+
+
+def _text(element: Element) -> str:
+    """Return what an English reader sees."""
+    parts = [element.text or ""]
+    for child in element:
+        if child.get("lang") != "zh":
+            parts.append(_text(child))
+        parts.append(child.tail or "")
+    return "".join(parts)
+
+
+def _tables(made: Made) -> list[Table]:
+    return [table for section in made.part.sections for table in section.tables]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    root = tmp_path_factory.mktemp("results")
+    samples.everything(root)
+    return html_samples.made(root)
+
+
+def test_the_published_page_is_valid_small_and_asks_for_nothing() -> None:
+    html = published().html
+    root = _parsed(html)
+    places = _by_id(root)
+    for element in root.iter():
+        for name in ("src", "href", "action", "data", "srcset", "poster"):
+            target = element.get(name) or element.get(f"{{http://www.w3.org/1999/xlink}}{name}")
+            if target is not None:
+                assert target.startswith("data:") or target[1:] in places, target
+        assert not [name for name in element.attrib if str(name).startswith("on")]
+    assert "@import" not in html
+    assert len(html.encode()) < LARGEST_BYTES
+
+
+def _check_numbers(made: Made) -> int:
+    """Assert that every number on the page is a row of the store; return how many."""
+    places = _by_id(_parsed(made.html))
+    anchors = layout.anchors(made.part)
+    checked = 0
+    for table in _tables(made):
+        shown = places[anchors[table.id]].findall(".//tbody//*[@data-v]")
+        cells = [cell for row in apart(table)[0] for cell in row if cell.value is not None]
+        if table.id.startswith("verdicts"):  # Shown claim by claim: see below.
+            continue
+        assert len(shown) == len(cells)
+        for element, cell in zip(shown, cells, strict=True):
+            _check_number(made, element, cell)
+        checked += len(shown)
+    for one in made.part.judged:
+        shown = places[f"claim-{one.claim.id}"].findall(".//data")
+        for element, evidence in zip(shown, one.verdict.evidence, strict=True):
+            _check_number(made, element, evidence.cell)
+        checked += len(shown)
+    return checked
+
+
+def _check_number(made: Made, element: Element, cell: Cell) -> None:
+    """Assert that an element shows the value that the store's rows give, and reads like it."""
+    raw = element.get("data-v") or element.get("value") or ""
+    rows = [float(made.store.figures["value"][index]) for index in cell.rows]
+    if cell.function:
+        assert float(raw) == FUNCTIONS[cell.function](rows, *cell.given)
+    else:
+        assert [float(raw)] == rows
+    # What is read is the value, rounded: its leading digits come first in the text.
+    digits = format_value(float(raw), cell.unit).split(" ")[0].rstrip("0").rstrip(".")
+    assert digits in _text(element)
+
+
+def test_every_number_is_a_row_of_the_store(small: Made) -> None:
+    assert _check_numbers(small) > 50
+    assert _check_numbers(published()) > 5000
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.dictionaries(
+        st.tuples(st.text(max_size=8), st.sampled_from(["a", "b"])),
+        st.floats(0, 1e15) | st.none(),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_any_values_and_names_keep_the_page_valid_and_true(
+    tmp_path_factory: pytest.TempPathFactory, cells: dict[tuple[str, str], float | None]
+) -> None:
+    root = tmp_path_factory.mktemp("results")
+    for subject in ("a", "b"):
+        figures = [
+            Figure(
+                "segments", "segments", "exact", "counters", {"workload": workload}, value,
+                reason="none" if value is None else None,
+            )
+            for (workload, owner), value in cells.items() if owner == subject
+        ]  # fmt: skip
+        samples.put(root, samples.document("fragmentation", subject, figures))
+    _check_numbers(html_samples.made(root, drawn=False))
+
+
+def test_a_download_is_the_file_that_is_written_beside_the_page(small: Made) -> None:
+    buttons = {
+        element.get("data-name", ""): element.get("data-csv", "")
+        for element in _parsed(small.html).iter("button")
+        if element.get("data-csv")
+    }
+    anchors = layout.anchors(small.part)
+    assert len(buttons) > 30
+    for table in (table for table in _tables(small) if apart(table)[0]):
+        packed = buttons[f"{anchors[table.id]}.csv"]
+        assert zlib.decompress(base64.b64decode(packed)).decode() == csvs.table(table)
+
+
+def test_conditions_are_said_once_and_none_is_lost() -> None:
+    tables = _tables(published())
+    common = sharing.shared(tables)
+    for table in tables:
+        said = dict(common) | dict(sharing.own(table, common))
+        lacking = set(sharing.lacking(table, common))
+        assert {name: text for name, text in said.items() if name not in lacking} == dict(
+            table.conditions
+        )
+    own = sum(len(str(sharing.own(table, common))) for table in tables)
+    assert own < 0.5 * sum(len(str(table.conditions)) for table in tables)
+
+
+def test_a_wide_table_keeps_its_ends() -> None:
+    assert columns.hidden(2, ["x"] * 10) == ()
+    hidden = columns.hidden(3, ["x"] * 18)
+    assert len(hidden) == 8
+    assert {0, 1, 2, 3, 17}.isdisjoint(hidden)
+
+
+def test_a_table_without_figures_is_one_line_with_its_reason(tmp_path: Path) -> None:
+    reason = "rmm cannot be imported here (No module named 'rmm')"
+    figure = Figure("held_bytes", "bytes", "exact", "none", {"pool": "p"}, reason=reason)
+    samples.put(tmp_path, samples.document("streams", "rmm-pool", [figure]))
+    made = html_samples.made(tmp_path, drawn=False)
+    line = _by_id(_parsed(made.html))["streams-held-bytes"]
+    assert line.tag == "p"
+    assert reason in _text(line)
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    figures = [
+        Figure("waste_ratio", "ratio", "exact", HOSTILE, {"workload": HOSTILE}, 0.5),
+        Figure("waste_ratio", "ratio", "exact", "counters", {"workload": "w"}, 0.25),
+        Figure("ooms", "failures", "exact", "none", {"workload": HOSTILE}, reason=HOSTILE),
+    ]
+    named = samples.document(
+        "fragmentation",
+        "cuda-malloc",
+        figures,
+        stack={**samples.STACK, "gpu": HOSTILE, HOSTILE: "x", "torch": HOSTILE},
+        conditions={HOSTILE: HOSTILE},
+        command=HOSTILE,
+        started=HOSTILE,
+    )
+    samples.put(tmp_path, named, machine="<i>m", stack="<script>alert(1)")
+    made = html_samples.made(tmp_path, drawn=False)
+    root = _parsed(made.html)
+    assert not list(root.iter("img")) and not list(root.iter("i"))
+    assert len(list(root.iter("script"))) == 1
+    assert "49" not in _text(root).replace("7*7", "")
+    assert "\u202e" not in made.html
+    assert "<img src=x onerror=alert(1)>" in _text(root)
+
+
+def test_the_same_results_give_the_same_page(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        samples.everything(tmp_path / name)
+    pages = [html_samples.made(tmp_path / name, drawn=False).html for name in ("one", "two")]
+    assert pages[0] == pages[1]
+
+
+def test_each_stack_has_its_page_and_an_emulated_one_says_so(tmp_path: Path) -> None:
+    samples.everything(tmp_path / "results")
+    for document in (samples.latency("torch-native", 100), samples.context("torch")):
+        old = replace(document, emulated=True, started="2026-01-01T00:00:00+00:00")
+        samples.put(tmp_path / "results", old, machine="emulated-gpu")
+    first = write_report(tmp_path / "results", tmp_path / "report", "zh")
+    other = tmp_path / "report" / "emulated-gpu" / "index.html"
+    assert first == tmp_path / "report" / "index.html"
+    assert "<html lang=zh>" in first.read_text()
+    assert "Emulated GPU" not in first.read_text()
+    assert "Emulated GPU" in other.read_text()
+    linked = re.findall(r"href=\"?([^\"# >]+index\.html)", first.read_text())
+    assert linked == ["emulated-gpu/index.html"]
+    assert "../index.html" in other.read_text()
+
+
+def test_bad_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
+    good = samples.put(tmp_path, samples.fragmentation("torch-native", 0.1, 120))
+    (good.parent / "latency.torch-native.json.gz").write_bytes(b"no gzip")
+    newer = zlib.compress(json.dumps({"schema": 99}).encode(), wbits=31)
+    (good.parent / "context.torch.json.gz").write_bytes(newer)
+    places = _by_id(_parsed(html_samples.made(tmp_path, drawn=False).html))
+    told = _text(places["left-out"])
+    assert "latency.torch-native.json.gz is damaged" in told
+    assert "has schema 99" in told
+    assert "fragmentation-waste-ratio" in places
+
+
+def test_words_are_looked_up_in_parts() -> None:
+    words = Words(["kv-cache"])
+    assert words.text("Workload kv-cache: the whole vector").zh == "负载 kv-cache：全部指标"
+    assert words.text("95 % intervals; 3 of 10 figures wider than 5 % of the median").zh == (
+        "95 % 区间；10 个数值中有 3 个宽于中位数的 5 %"
+    )
+    assert words.text("1,258 MiB ± 3").zh == "1,258 MiB ± 3"
+    assert not words.missing
+    assert words.text("a sentence nobody has translated").zh == "a sentence nobody has translated"
+    assert words.missing == {"a sentence nobody has translated"}
+
+
+def test_nothing_of_the_published_page_is_untranslated() -> None:
+    assert sorted(published().words.missing) == []
+
+
+def test_the_catalogue_is_in_order_and_translates() -> None:
+    path = Path(__file__).parents[2] / "suite" / "allocmark" / "report" / "html" / "zh.json"
+    pairs: list[tuple[str, Any]] = json.loads(path.read_text(), object_pairs_hook=list)
+    names = [name for name, _ in pairs]
+    assert names == sorted(set(names))
+    for name, translation in pairs:
+        assert name.count("{}") == len(re.findall(r"\{\d?\}", translation)), name
