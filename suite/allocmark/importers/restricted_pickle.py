@@ -20,10 +20,15 @@ class _PlainUnpickler(pickle.Unpickler):
     """Refuses every name. Without one there is nothing that REDUCE or BUILD could call."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        raise RefusedNameError(f"{module}.{name}")
+        raise RefusedNameError(f"{_shown(module)}.{_shown(name)}")
 
     def persistent_load(self, pid: Any) -> NoReturn:
-        raise RefusedNameError(f"the persistent object {str(pid)[:80]!r}")
+        raise RefusedNameError(f"the persistent object {_shown(str(pid))!r}")
+
+
+def _shown(name: str) -> str:
+    """Return a name that a terminal only shows."""
+    return "".join(c if c.isprintable() else "?" for c in name[:80])
 
 
 def load(stream: IO[bytes]) -> Any:

@@ -146,8 +146,8 @@ class _Reader:
         }
         for name, values in columns.items():
             column = _column(values)
-            if name in ("addr", "size") and int(column.min(initial=0)) < 0:
-                raise ValueError(f"{name} is below zero")
+            if name in ("addr", "size"):
+                _check_range(name, column)
             self._columns[f"{device}.entries.{name}"] = column
         trims = np.array([*self._stacks.trims, False])
         self._columns[f"{device}.entries.trims"] = trims[
@@ -187,6 +187,11 @@ def _number(value: Any) -> int:
     if not isinstance(value, int) or not 0 <= value < _LARGEST:
         raise ValueError(f"{str(value)[:40]} stands where an address or a size should")
     return value
+
+
+def _check_range(name: str, column: NDArray[np.int64]) -> None:
+    if int(column.min(initial=0)) < 0 or int(column.max(initial=0)) >= _LARGEST:
+        raise ValueError(f"{name} is below zero or beyond all memory")
 
 
 def _column(values: Sequence[int]) -> NDArray[np.int64]:

@@ -83,5 +83,10 @@ def _sentence(name: str, ended: subprocess.CompletedProcess[bytes]) -> str:
             return f"{name} is damaged or no recording ({last}): record or copy it again"
         case code if code < 0 and -code == signal.SIGXCPU:
             return f"{name} is refused: it takes more time than a snapshot of its size can need"
+        case code if code < 0:
+            return (
+                f"{name} is refused: it is built so deep or so large that it ended the process "
+                f"that read it (signal {-code})"
+            )
         case code:
             return f"{name} could not be read (the reader ended with {code}: {last})"

@@ -1,0 +1,136 @@
+"""Files that want more than to be read: each is refused in one sentence, and nothing is run."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from snapshot_support import BASE, entry, snapshot, write
+
+from allocmark.errors import AllocmarkError
+from allocmark.importers import reader, restricted_pickle
+from allocmark.importers.snapshot_columns import NotASnapshotError, convert
+
+
+class Asks:
+    """Pickles as a call."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: object) -> None:
+        self._call = (function, arguments)
+
+    def __reduce__(self) -> Any:
+        return self._call
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [(os.system, "posix.system"), (eval, "builtins.eval"), (getattr, "builtins.getattr")],
+)
+def test_every_name_is_refused_before_anything_is_called(
+    tmp_path: Path, protocol: int, function: Callable[..., Any], name: str
+) -> None:
+    mark = tmp_path / "called"
+    content = pickle.dumps(Asks(function, f"touch {mark}"), protocol)
+    expected = name if protocol > 2 else name.replace("builtins", "__builtin__")
+    with pytest.raises(restricted_pickle.RefusedNameError, match=f"^{expected}$"):
+        restricted_pickle.load(io.BytesIO(content))
+    assert not mark.exists()
+
+
+def test_a_refused_snapshot_names_what_it_asked_for(tmp_path: Path) -> None:
+    mark = tmp_path / "called"
+    data = snapshot([entry("alloc", BASE, 512)], x=Asks(os.system, f"touch {mark}"))
+    with pytest.raises(AllocmarkError, match="is refused: it asks for posix.system"):
+        reader.read(write(tmp_path / "s.pickle", data))
+    assert not mark.exists()
+
+
+SIZE = struct.pack("<Q", 1 << 44)
+DEEP = 300_000
+BOMBS = {
+    "a place of the memo beyond memory": (b"\x80\x02Nr\xff\xff\xff\x7f.", "more memory"),
+    "bytes beyond memory": (b"\x80\x05\x96" + SIZE + b".", "more memory"),
+    "a key nested beyond the stack": (
+        b"\x80\x02})" + b"\x85" * DEEP + b"Ns.",
+        r"ended the process|not a memory snapshot",
+    ),
+    "lists nested deep": (b"\x80\x02" + b"]" * DEEP + b"a" * (DEEP - 1) + b".", "not a memory"),
+    "an extension": (b"\x80\x02\x82\x01.", "damaged or no recording"),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_bombs_end_no_process_but_the_reader(tmp_path: Path, bomb: str) -> None:
+    content, words = BOMBS[bomb]
+    path = tmp_path / "s.pickle"
+    path.write_bytes(content)
+    with pytest.raises(AllocmarkError, match=words):
+        reader.read(path)
+
+
+def test_few_bytes_cannot_stand_for_many_entries() -> None:
+    one = [entry("alloc", BASE, 512)] * 1000
+    with pytest.raises(NotASnapshotError, match="more entries than its bytes can hold"):
+        convert({"segments": [], "device_traces": [one] * 1000}, 10_000)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"size": -5},
+        {"size": 1 << 60},
+        {"size": 1 << 80},
+        {"size": 5.5},
+        {"addr": "x"},
+        {"stream": None},
+        {"action": []},
+        {"frames": 7},
+    ],
+)
+def test_entries_of_wrong_kinds_are_refused(wrong: dict[str, Any]) -> None:
+    data = snapshot([entry("alloc", BASE, 512) | wrong])
+    with pytest.raises(NotASnapshotError):
+        convert(data, 1000)
+
+
+@pytest.mark.parametrize("data", [7, None, {}, {"segments": 1}, [1, 2], {"segments": [{}]}])
+def test_plain_data_that_is_no_snapshot(data: object) -> None:
+    with pytest.raises(NotASnapshotError):
+        convert(data, 1000)
+
+
+def test_names_of_frames_cannot_move_a_terminal(tmp_path: Path) -> None:
+    bad = [{"filename": "\x1b[31m.py", "line": 1, "name": "a\nb\u202e"}]
+    header, _columns = convert(snapshot([entry("alloc", BASE, 512, frames=bad)]), 1000)
+    assert header["stacks"] == [["?[31m.py:1 a?b?"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(64), "refused|damaged"),
+        (b'{"a": 1}', "damaged or no recording"),
+        (b"\x1f\x8b" + bytes(40), "damaged"),
+        (pickle.dumps(snapshot([entry("alloc", BASE, 512)]))[:-20], "damaged or no recording"),
+    ],
+)
+def test_foreign_and_cut_off_files(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(AllocmarkError, match=words):
+        reader.read(path)
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(AllocmarkError, match="is a folder"):
+        reader.read(tmp_path)
+    with pytest.raises(AllocmarkError, match="does not exist"):
+        reader.read(tmp_path / "none")
