@@ -46,12 +46,14 @@ SET = 1233
 
 RUN = """
 import json, sys
+from dataclasses import replace
 from allocmark.probes.launcher import launch_all
-from allocmark.probes.request import Request
 from allocmark.probes.tensorflow_policy import EXPERIMENT
-requests = [
-    EXPERIMENT._request(subject, asked) for subject, asked in json.loads(sys.argv[1])
-]
+requests = []
+for subject, asked, rules in json.loads(sys.argv[1]):
+    request = EXPERIMENT._request(subject, asked)
+    faults = {"ALLOCMARK_EMULATOR_FAULTS": rules} if rules else {}
+    requests.append(replace(request, environment={**request.environment, **faults}))
 told = []
 for outcome in launch_all(requests):
     figures = EXPERIMENT.combine([outcome])
@@ -85,9 +87,9 @@ class Told:
         return {f.axes[axis]: self.one(metric, **f.axes) for f in found}
 
 
-def emulated(*asked: tuple[str, dict[str, Any]], memory: str = "8GiB") -> list[Told]:
-    """Run parts of subjects on the emulated driver."""
-    command = [sys.executable, "-m", "allocmark.emulator", "--memory", memory, "--"]
+def emulated(*asked: tuple[str, dict[str, Any], str]) -> list[Told]:
+    """Run parts of subjects on the emulated driver, each with the faults that it is to meet."""
+    command = [sys.executable, "-m", "allocmark.emulator", "--memory", "8GiB", "--"]
     done = subprocess.run(
         [*command, sys.executable, "-c", RUN, json.dumps(asked)],
         capture_output=True,
@@ -265,11 +267,14 @@ def test_cold_times_are_joined_and_gaps_have_their_own_reasons() -> None:
 
 @pytest.fixture(scope="module")
 def torch_told() -> list[Told]:
-    """Three parts of torch, on the emulated driver."""
+    """Parts of torch on the emulated driver, some of which meet a fault."""
     return emulated(
-        ("torch", {**WALK}),
-        ("torch", {"part": "steps"}),
-        ("torch", {"part": "pairs", "seconds": ["torch"]}),
+        ("torch", WALK, ""),
+        ("torch", {"part": "steps"}, ""),
+        ("torch", {"part": "pairs", "seconds": ["torch"]}, ""),
+        ("torch", WALK, "cudaMalloc@3=error:719"),
+        ("torch", WALK, "cudaMalloc@3=crash"),
+        ("torch", {"part": "pairs", "seconds": ["torch"]}, "cudaMalloc@3=crash"),
     )
 
 
@@ -322,16 +327,42 @@ def test_two_of_torch_share_nothing(torch_told: list[Told]) -> None:
     assert "not supported" in str(told.one("ipc_exported", way="cuIpcGetMemHandle"))
 
 
+@needs_emulator
+@needs_torch
+@pytest.mark.parametrize(
+    ("which", "why"), [(3, "AcceleratorError: CUDA error"), (4, "ended with exit code -")]
+)
+def test_a_fault_on_the_way_is_the_reason_from_there_on(
+    torch_told: list[Told], which: int, why: str
+) -> None:
+    told = torch_told[which]
+    held = told.row("held_bytes", "point", meter=NVML_DEVICE)
+    assert held["device created"] > 500
+    assert why in held["live peak"]
+    assert f"not reached: live peak could not be done ({why.split(':', maxsplit=1)[0]}" in (
+        held["all dropped"].replace("a process ", "")
+    )
+    assert any(why in failure for failure in told.failures)
+
+
+@needs_emulator
+@needs_torch
+def test_a_first_process_that_crashes_leaves_every_pair_a_reason(torch_told: list[Told]) -> None:
+    told = torch_told[5]
+    assert "ended with exit code -" in str(told.one("pair_failed", second="torch"))
+    assert "ended with exit code -" in str(told.one("shared_bytes"))
+
+
 @pytest.fixture(scope="module")
 def tensorflow_told() -> list[Told]:
     """Parts of TensorFlow that do not wait ten seconds, on the emulated driver."""
     return emulated(
-        ("tf-growth", {**WALK, "way": "TF_FORCE_GPU_ALLOW_GROWTH=true"}),
-        ("tf-limit", {**WALK}),
-        ("tf-limit", {"part": "combined", "setting": "limit after growth"}),
-        ("tf-limit", {"part": "virtual"}),
-        ("tf-greedy", {"part": "no retry"}),
-        ("tf-growth", {"part": "pairs", "seconds": ["tf-growth"]}),
+        ("tf-growth", {**WALK, "way": "TF_FORCE_GPU_ALLOW_GROWTH=true"}, ""),
+        ("tf-limit", {**WALK}, ""),
+        ("tf-limit", {"part": "combined", "setting": "limit after growth"}, ""),
+        ("tf-limit", {"part": "virtual"}, ""),
+        ("tf-greedy", {"part": "no retry"}, ""),
+        ("tf-growth", {"part": "pairs", "seconds": ["tf-growth"]}, ""),
     )
 
 

@@ -12,8 +12,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from allocmark import interpreters
 from allocmark.errors import NotMeasurableError
@@ -33,7 +34,6 @@ from allocmark.probes.tensorflow_policy_programs import (
 from allocmark.probes.tensorflow_policy_sharing import Handle, export, open_exported
 from allocmark.units import MIB
 
-T = TypeVar("T")
 FIRST_BYTES = MIB
 """The first tensor."""
 
@@ -97,16 +97,16 @@ class _Served:
         return {"seconds": time.perf_counter() - begin, "live": live, "error": error}
 
     def _export(self, way: str) -> Handle:
-        return _in_one_line(lambda: export(way, self._program, self._device))
+        return export(way, self._program, self._device)
 
     def _open(self, way: str, handle: Handle) -> None:
-        _in_one_line(lambda: open_exported(way, handle, self._program, self._device))
+        open_exported(way, handle, self._program, self._device)
 
 
-def _in_one_line(call: Callable[[], T]) -> T:
-    """Return what a call returns; what it raises becomes one line of reason."""
+def _follow(call: Callable[..., Any], arguments: Sequence[object]) -> Any:
+    """Return what an order comes to; what it raises becomes one line of reason."""
     try:
-        return call()
+        return call(*arguments)
     except NotMeasurableError:
         raise
     except Exception as error:
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
     served = _Served(program, int(device), int(card_bytes))
     for line in sys.stdin:
         name, *rest = json.loads(line)
-        answer(lambda name=name, rest=rest: served.orders[name](*rest))  # type: ignore[misc]
+        answer(partial(_follow, served.orders[name], rest))
     return 0
 
 
