@@ -23,7 +23,9 @@ TORCH_SETTINGS = [
     "torch-expandable-roundup4",
     "torch-expandable-gc80",
 ]
-ALLOCATORS = [*BASE_ALLOCATORS, *TORCH_SETTINGS]
+TENSORFLOW_ALLOCATORS = ["tf-growth", "tf-async"]
+"""Two of its modes: the others differ in what they take at first, see `tensorflow_policy`."""
+ALLOCATORS = [*BASE_ALLOCATORS, *TENSORFLOW_ALLOCATORS, *TORCH_SETTINGS]
 
 CACHE_TIMEOUT_S = 1800
 """asv's own minute is too short for an experiment; each probe has a time limit of its own."""

@@ -5,18 +5,27 @@ from __future__ import annotations
 from allocmark.cells import Cell, read_cell
 from allocmark.workloads import catalog
 
-from .common import ALLOCATORS, BASE_ALLOCATORS, CACHE_TIMEOUT_S, measured
+from .common import (
+    ALLOCATORS,
+    BASE_ALLOCATORS,
+    CACHE_TIMEOUT_S,
+    TENSORFLOW_ALLOCATORS,
+    measured,
+)
 
 
 class Fragmentation:
-    """Peak bytes held from the driver, their wasted share, and the driver's calls."""
+    """Peak bytes held from the driver, and the driver's calls.
+
+    The wasted share has no line of its own: what a workload asks for never changes.
+    """
 
     params = [ALLOCATORS, list(catalog.names())]
     param_names = ["allocator", "workload"]
     version = "1"
 
     def setup_cache(self) -> str:
-        return measured("fragmentation", ["peak_reserved_bytes", "waste_ratio", "driver_allocs"])
+        return measured("fragmentation", ["peak_reserved_bytes", "driver_allocs"])
 
     setup_cache.timeout = CACHE_TIMEOUT_S  # type: ignore[attr-defined]
 
@@ -24,11 +33,6 @@ class Fragmentation:
         return read_cell(cells, allocator, "peak_reserved_bytes", workload=workload)
 
     track_peak_reserved.unit = "bytes"  # type: ignore[attr-defined]
-
-    def track_waste(self, cells: str, allocator: str, workload: str) -> Cell:
-        return read_cell(cells, allocator, "waste_ratio", workload=workload)
-
-    track_waste.unit = "ratio"  # type: ignore[attr-defined]
 
     def track_driver_allocs(self, cells: str, allocator: str, workload: str) -> Cell:
         return read_cell(cells, allocator, "driver_allocs", workload=workload)
@@ -39,7 +43,7 @@ class Fragmentation:
 class Capacity:
     """The smallest capacity in which a workload completes, for the base allocators."""
 
-    params = [BASE_ALLOCATORS, list(catalog.names())]
+    params = [[*BASE_ALLOCATORS, *TENSORFLOW_ALLOCATORS], list(catalog.names())]
     param_names = ["allocator", "workload"]
     unit = "bytes"
     version = "1"

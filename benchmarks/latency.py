@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from allocmark.cells import Cell, read_cell
 
-from .common import BASE_ALLOCATORS, CACHE_TIMEOUT_S, measured
+from .common import BASE_ALLOCATORS, CACHE_TIMEOUT_S, TENSORFLOW_ALLOCATORS, measured
 
 SIZES = [1 << exponent for exponent in range(9, 38, 2)]
 
 
 class _Latency:
-    params = [BASE_ALLOCATORS, SIZES]
+    params = [[*BASE_ALLOCATORS, *TENSORFLOW_ALLOCATORS], SIZES]
     param_names = ["allocator", "bytes"]
     type = "time"
     unit = "seconds"
@@ -44,7 +44,7 @@ class AllocatorLatency(_Latency):
 class OperationLatency(_Latency):
     """The framework's operation: what a line of Python costs."""
 
-    params = [["torch-native", "torch-expandable", "torch-async"], SIZES]
+    params = [["torch-native", "torch-expandable", "torch-async", "tf-growth"], SIZES]
 
     def track_hit_pair(self, cells: str, allocator: str, size: int) -> Cell:
         return _call(cells, allocator, "hit", "pair", "op", size)
