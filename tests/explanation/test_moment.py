@@ -1,0 +1,113 @@
+"""A moment taken apart: parts that add up, and who pins what, to the byte."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allocmark.explanation import svg, words
+from allocmark.explanation.moment import take_apart
+from allocmark.explanation.svg import Line
+from allocmark.importers.recording import BlockMap, FailedRequest, Recording
+from allocmark.workloads.trace import Trace
+
+MIB = 1 << 20
+_NONE = np.zeros(0, np.int64)
+
+
+def recording(*stacks: int) -> Recording:
+    """Return a recording whose blocks were allocated on those stacks."""
+    trace = Trace("t", _NONE.astype(np.uint8), _NONE, _NONE, _NONE.astype(np.uint8))
+    kept = [["model.py:1 cache", "main.py:9 main"], ["model.py:2 step"]]
+    return Recording("s", 0, trace, stacks=kept, stack_of_block=np.array(stacks, np.int32))
+
+
+def crafted() -> BlockMap:
+    """One segment all free, one pinned by two blocks, one with a block that waits."""
+    segments = [(1000 * MIB, 20 * MIB, 0), (100 * MIB, 20 * MIB, 0), (200 * MIB, 10 * MIB, 0)]
+    blocks = [
+        (100 * MIB, 20 * MIB, 0, 0, -1),
+        (200 * MIB, 8 * MIB, 0, 0, -1),
+        (208 * MIB, 2 * MIB, 2 * MIB, 2, 2),
+        (1000 * MIB, 1 * MIB, MIB - 100, 1, 0),
+        (1001 * MIB, 16 * MIB, 0, 0, -1),
+        (1017 * MIB, 3 * MIB, 3 * MIB, 1, 1),
+    ]
+    return BlockMap(7, np.array(segments, np.int64), np.array(blocks, np.int64))
+
+
+def test_live_cached_split_and_stuck() -> None:
+    moment = take_apart(crafted(), recording(0, 1, 1))
+    assert (moment.reserved_bytes, moment.segments, moment.pinned_segments) == (50 * MIB, 3, 2)
+    assert (moment.live_bytes, moment.requested_bytes) == (4 * MIB, 4 * MIB - 100)
+    assert (moment.cached_bytes, moment.stuck_bytes) == (20 * MIB, 2 * MIB)
+    assert (moment.split_bytes, moment.largest_free_bytes) == (24 * MIB, 20 * MIB)
+    step, cache = moment.pins
+    assert (step.stack, step.blocks, step.live_bytes) == (("model.py:2 step",), 2, 5 * MIB)
+    assert (step.segments, step.split_bytes) == (2, 24 * MIB)
+    assert (cache.blocks, cache.live_bytes, cache.split_bytes) == (1, MIB, 16 * MIB)
+    worst = moment.worst[0]
+    assert (worst.address, worst.split_bytes, worst.live_bytes) == (1000 * MIB, 16 * MIB, 4 * MIB)
+    assert [size for size, _stack in worst.blocks] == [3 * MIB, MIB]
+
+
+def test_the_words_name_every_part_and_the_place() -> None:
+    run = recording(0, 1, 1)
+    failed = [FailedRequest(7, 30 * MIB, 5)]
+    run = Recording("s", 0, run.trace, None, {}, run.stacks, run.stack_of_block, failed)
+    told = words.sentences(take_apart(crafted(), run), "torch-native", True, run)
+    assert "50 MiB are reserved in 3 segments: 4 MiB live, 20 MiB cached" in told[0]
+    assert "24 MiB split (free beside live blocks in 2 segments), 2 MiB stuck" in told[0]
+    assert told[1] == "It asked for 30 MiB; the largest free block had 20 MiB"
+    assert told[2] == "2 blocks (5 MiB) keep 24 MiB split in 2 segments: model.py:2 step"
+
+
+def test_no_stack_says_so() -> None:
+    moment = take_apart(crafted(), recording())
+    assert words.pinned(moment.pins[0]).endswith("no stack was recorded")
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(1, 50), st.integers(0, 2)), min_size=1, max_size=6),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_parts_add_up_and_can_be_drawn(shape: list[list[tuple[int, int]]]) -> None:
+    segments, blocks, address = [], [], 1 << 30
+    for held in shape:
+        segments.append((address, sum(size for size, _ in held) * 512, 0))
+        at = address
+        for size, state in held:
+            blocks.append((at, size * 512, size * 512 if state else 0, state, -1))
+            at += size * 512
+        address = at + 4096  # A gap: addresses do not follow each other.
+    found = BlockMap(0, np.array(segments, np.int64), np.array(blocks, np.int64))
+    moment = take_apart(found, recording())
+    parts = moment.live_bytes + moment.cached_bytes + moment.split_bytes + moment.stuck_bytes
+    assert parts == moment.reserved_bytes
+    ElementTree.fromstring(svg.segment_map(found))
+
+
+def test_the_map_shows_each_kind_in_its_share() -> None:
+    drawn = ElementTree.fromstring(svg.segment_map(crafted()))
+    wide: dict[str, float] = {}
+    for rect in drawn.iter("{http://www.w3.org/2000/svg}rect"):
+        kind = rect.attrib["class"]
+        wide[kind] = wide.get(kind, 0) + float(rect.attrib["width"])
+    total = sum(wide.values())
+    for kind, mib in {"live": 4, "cached": 20, "stuck": 2, "split": 24}.items():
+        assert abs(wide[kind] / total - mib / 50) < 0.01
+
+
+def test_curves_escape_names_and_leave_out_a_limit_far_above() -> None:
+    line = Line('<script>"', "best", [0, 10], [0, 100 * MIB])
+    text = svg.curves([line], {"<here>": 5}, ("the <card>", 150 * MIB))
+    assert "<script>" not in text and "&lt;card&gt;" in text
+    ElementTree.fromstring(text)
+    assert "card" not in svg.curves([line], {}, ("the card", 10_000 * MIB))
+    ElementTree.fromstring(svg.curves([], {}, None))
