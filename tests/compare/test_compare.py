@@ -85,7 +85,8 @@ def test_a_step_in_one_figure_is_found_beside_a_slower_process() -> None:
     assert [row.axes["bytes"] for row in found.of("worse")] == [512 << 4]
     (row,) = found.of("worse")
     assert row.ratio == pytest.approx(1.18, abs=0.04)
-    assert row.low is not None and row.high is not None and row.low < row.ratio < row.high
+    assert row.low is not None and row.ratio is not None and row.high is not None
+    assert row.low < row.ratio < row.high
     assert not found.of("better")
 
 
@@ -242,7 +243,8 @@ def test_formats_tell_the_same() -> None:
 def test_own_thresholds_come_first(tmp_path: Path) -> None:
     rules = tmp_path / "thresholds.toml"
     rules.write_text('[[figure]]\npattern = "latency/*/ooms"\nignore = true\n')
-    pair = Pair(*(side(document(exact("ooms", n), exact("retries", n))) for n in (0, 1)))
+    a, b = (side(document(exact("ooms", n), exact("retries", n))) for n in (0, 1))
+    pair = Pair(a, b)
     found = compare_pair(pair, load(rules))
     assert [row.metric for row in found.rows] == ["retries"]
 

@@ -1,0 +1,176 @@
+"""The gate: what is held against what, its exit codes, and what it measures again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compare_samples import FACTS, STACK, document, exact, hits, put, timed
+
+from allocmark.compare.planting import stepped
+from allocmark.compare.thresholds import load
+from allocmark.documents import Document
+from allocmark.errors import AllocmarkError
+from allocmark.figures import Figure
+from allocmark.gate import RecordedRun, gate, runs_below
+from allocmark.gate.command import gated, own_thresholds
+
+RULES = load()
+
+
+def _night(
+    root: Path, day: int, *figures: Figure, driver: str = "580.1", finished: bool = True
+) -> Path:
+    """Write a run of a day below a results folder of its own."""
+    one = document(
+        *figures,
+        run=f"r{day}",
+        started=f"2026-11-{day:02}T00:00:00Z",
+        facts={**FACTS, "driver": driver},
+    )
+    stack = STACK.replace("580.1", driver)
+    return put(root / f"night{day}" / "results", one, stack, finished)
+
+
+def test_the_newest_is_held_against_the_last(tmp_path: Path) -> None:
+    _night(tmp_path, 1, exact("ooms", 5))
+    _night(tmp_path, 2, exact("ooms", 1))
+    _night(tmp_path, 3, exact("ooms", 2), driver="581.2")
+    found = gate(tmp_path, RULES)
+    assert found.outcome == "regression"
+    (row,) = found.regressions
+    assert (row.a, row.b) == (1, 2)
+    assert found.sentence().startswith("gate: regression: 1 figures are worse: test-gpu/")
+
+
+def test_what_is_bad_or_unfinished_is_no_baseline(tmp_path: Path) -> None:
+    _night(tmp_path, 1, exact("ooms", 1))
+    bad = _night(tmp_path, 2, exact("ooms", 9)).parent
+    _night(tmp_path, 3, exact("ooms", 9), finished=False)
+    _night(tmp_path, 4, exact("ooms", 1))
+    found = gate(tmp_path, RULES, bad=[bad])
+    assert found.outcome == "fine"
+    assert [run.started[:10] for run in found.baselines] == ["2026-11-01"]
+
+
+def test_other_lines_are_no_baseline(tmp_path: Path) -> None:
+    _night(tmp_path, 1, exact("ooms", 1))
+    other = document(exact("ooms", 0), run="f", profile="full", started="2026-11-02T00:00:00Z")
+    put(tmp_path / "full", other)
+    _night(tmp_path, 3, exact("ooms", 1))
+    assert [run.profile for run in gate(tmp_path, RULES, last=5).baselines] == ["quick"]
+
+
+def test_nothing_to_hold_it_against_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(AllocmarkError, match="no results below"):
+        gate(tmp_path, RULES)
+    _night(tmp_path, 1, exact("ooms", 1))
+    with pytest.raises(AllocmarkError, match="nothing before test-gpu/"):
+        gate(tmp_path, RULES)
+
+
+def test_a_figure_that_is_lost_is_a_regression(tmp_path: Path) -> None:
+    _night(tmp_path, 1, exact("ooms", 0), exact("retries", 0))
+    _night(tmp_path, 2, exact("ooms", 0))
+    found = gate(tmp_path, RULES)
+    assert (found.outcome, [m.place for m in found.lost]) == (
+        "regression",
+        ["latency/torch-native/retries"],
+    )
+
+
+def test_an_unfinished_candidate_is_unclear(tmp_path: Path) -> None:
+    _night(tmp_path, 1, exact("ooms", 0), exact("retries", 0))
+    _night(tmp_path, 2, exact("ooms", 0), finished=False)
+    assert gate(tmp_path, RULES).outcome == "unclear"
+
+
+@pytest.mark.parametrize(("step", "outcome"), [(1.0, "fine"), (1.3, "regression")])
+def test_only_what_is_unclear_is_measured_again(tmp_path: Path, step: float, outcome: str) -> None:
+    """6 % in one run of a context may be noise: more runs say which."""
+
+    def context(day: int, factor: float) -> Document:
+        generator = np.random.default_rng(day)
+        times = (factor * np.exp(generator.normal(0, 0.04, 10))).tolist()
+        figure = timed(times, "stage_seconds", stage="context")
+        return document(
+            figure, probe="context", subject="driver", run=f"c{day}",
+            started=f"2026-11-{day:02}T00:00:00Z",
+        )  # fmt: skip
+
+    for day in range(1, 6):
+        put(tmp_path / f"n{day}", context(day, 1.0))
+        put(tmp_path / f"n{day}", document(exact("ooms", 0), run=f"c{day}",
+                                           started=f"2026-11-{day:02}T00:00:00Z"))  # fmt: skip
+    put(tmp_path / "n6", context(6, 1.06))
+    put(tmp_path / "n6", document(exact("ooms", 0), run="c6", started="2026-11-06T00:00:00Z"))
+    asked: list[tuple[int, Sequence[tuple[str, str]]]] = []
+
+    def rerun(run: RecordedRun, wanted: Sequence[tuple[str, str]], number: int) -> list[Path]:
+        asked.append((number, wanted))
+        return [put(tmp_path.parent / f"again-{step}-{number}", context(20 + number, step))]
+
+    found = gate(tmp_path, RULES, last=1, rerun=rerun, rounds=6)
+    assert found.outcome == outcome
+    assert found.rounds == len(asked) > 0
+    assert {wanted for _, documents in asked for wanted in documents} == {("context", "driver")}
+
+
+def test_measuring_again_under_another_stack_is_refused(tmp_path: Path) -> None:
+    figures = [hits(seed) for seed in (1, 2)]
+    _night(tmp_path, 1, *figures[0])
+    _night(tmp_path, 2, *(stepped(figure, 1.1) for figure in figures[1]))
+
+    def rerun(run: RecordedRun, wanted: Sequence[tuple[str, str]], number: int) -> list[Path]:
+        return [put(tmp_path.parent / "elsewhere", document(*figures[1]), "torch9-cuda13.0-py3.12")]
+
+    with pytest.raises(AllocmarkError, match="this machine has torch9-cuda13.0-py3.12 now"):
+        gate(tmp_path, RULES, rerun=rerun, rounds=1)
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    _night(tmp_path, 1, exact("ooms", 1), *hits(1))
+    _night(tmp_path, 2, exact("ooms", 1), *(stepped(figure, 1.1) for figure in hits(2)))
+    found = gated(tmp_path, (), 1, 0, None, "text")
+    assert found.gate.outcome == "unclear"
+    assert (found.exit_code(0), found.exit_code(2)) == (0, 2)
+    _night(tmp_path, 3, exact("ooms", 2))
+    assert gated(tmp_path, (), 1, 0, None, "text").exit_code(2) == 1
+
+
+def test_a_read_only_record_is_enough(tmp_path: Path) -> None:
+    _night(tmp_path, 1, exact("ooms", 1))
+    _night(tmp_path, 2, exact("ooms", 1))
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    for path in before:
+        if path.is_dir():
+            path.chmod(0o555)
+    try:
+        assert gated(tmp_path, (), 1, 0, None, "json").gate.outcome == "fine"
+        assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    finally:
+        for path in before:
+            if path.is_dir():
+                path.chmod(0o755)
+
+
+def test_the_projects_own_thresholds_are_found(tmp_path: Path) -> None:
+    assert own_thresholds(tmp_path / "results") is None
+    (tmp_path / "thresholds.toml").touch()
+    assert own_thresholds(tmp_path / "results") == tmp_path / "thresholds.toml"
+
+
+def test_a_large_record_is_gated_soon(tmp_path: Path) -> None:
+    """2,000 files: only those of the runs in question are opened."""
+    for day in range(1, 28):
+        folder = _night(tmp_path, day, exact("ooms", 1)).parent
+        content = next(folder.glob("*.gz")).read_bytes()
+        for number in range(73):
+            (folder / f"latency.more-{number}.json.gz").write_bytes(content)
+    assert sum(len(run.documents()) for run in runs_below(tmp_path)) > 1_950
+    begin = time.process_time()
+    assert gate(tmp_path, RULES).outcome == "fine"
+    assert time.process_time() - begin < 5
