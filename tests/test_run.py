@@ -1,0 +1,71 @@
+"""``allocmark run`` with a filter: each document is measured under the stack of its framework."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allocmark import frameworks, run
+from allocmark.frameworks import Share
+from allocmark.probes import run_state
+from allocmark.probes.session import Session
+from allocmark.run import Options
+
+
+@dataclass(frozen=True)
+class FakeStack:
+    framework: str
+    machine: str = "gpu"
+
+    @property
+    def name(self) -> str:
+        return f"stack-of-{self.framework}"
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
+    """Both frameworks are there; returns the sessions in which something would be measured."""
+    opened: list[Session] = []
+
+    def measure(session: Session, experiment: Any, *rest: object) -> Iterator[Path]:
+        if session not in opened:
+            opened.append(session)
+        yield Path(experiment.name)
+
+    both = frameworks.TRACKED
+    monkeypatch.setattr(frameworks, "found", lambda: both)
+    monkeypatch.setattr(frameworks, "shares", lambda: [Share(name, both) for name in both])
+    monkeypatch.setattr(run, "read_stack", lambda framework, device: FakeStack(framework))
+    monkeypatch.setattr(run, "measure_experiment", measure)
+    monkeypatch.setattr(run, "write_report", lambda results, out: out)
+    return opened
+
+
+@pytest.mark.parametrize(
+    ("subjects", "stacks"),
+    [
+        (["tf-growth"], ["tensorflow"]),
+        (["torch-native"], ["torch"]),
+        (["cuda-malloc"], ["torch"]),
+        (["tf-growth", "torch-native"], ["torch", "tensorflow"]),
+    ],
+)
+def test_a_subject_is_measured_under_the_stack_of_its_framework(
+    sessions: list[Session], tmp_path: Path, subjects: list[str], stacks: list[str]
+) -> None:
+    run.run(Options("quick", ["latency"], subjects, results=tmp_path / "results"))
+    assert [session.stack.framework for session in sessions] == stacks
+    assert len({session.run for session in sessions}) == 1
+
+
+def test_a_first_document_of_a_stack_joins_the_run_of_the_other(
+    sessions: list[Session], tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    state = run_state.begin([results / "gpu" / "stack-of-torch" / "quick"])
+    run.run(Options("quick", ["latency"], ["tf-growth"], results=results))
+    assert [session.run for session in sessions] == [state.id]
