@@ -38,6 +38,8 @@ def test_the_meter_tells_what_the_driver_misses_beyond_reserved() -> None:
     found = outside.outside_bytes(None, facts | {"gpu": "NVIDIA H200"})
     assert (found.value_bytes, found.assumed) == (GIB, False)
     assert "other processes" in found.source
+    found = outside.outside_bytes(None, facts | {"process_bytes": 13 * GIB + MIB})
+    assert (found.value_bytes, found.source[:13]) == (MIB, "recorded NVML")
 
 
 @pytest.mark.parametrize(

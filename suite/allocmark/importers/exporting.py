@@ -10,6 +10,11 @@ from allocmark.importers.recording import Recording
 from allocmark.workloads import trace_file
 
 _NATIVE = "torch-native"
+_FACTS = {
+    "total_bytes": "memory_bytes",
+    "free_bytes": "free_bytes",
+    "process_bytes": "process_bytes",
+}
 _PLAIN = ("gpu", "torch", "cuda", "python")
 
 
@@ -31,7 +36,7 @@ def _origin(recording: Recording) -> dict[str, str | int | float]:
         counted["num_alloc_retries"] = counted.pop("retries")
     facts = recording.environment
     known = {name: str(facts[name]) for name in _PLAIN if facts.get(name)}
-    for fact, ours in (("total_bytes", "memory_bytes"), ("free_bytes", "free_bytes")):
+    for fact, ours in _FACTS.items():
         if isinstance(value := facts.get(fact), int):
             counted[ours] = value
     if recording.setting is not None:

@@ -51,6 +51,6 @@ def _trace(path: Path, device: int | None) -> Recording:
     environment = {name: origin[name] for name in ("gpu", "torch", "driver") if name in origin}
     if "memory_bytes" in origin:
         environment["total_bytes"] = origin["memory_bytes"]
-    if "free_bytes" in origin and "reserved_bytes" in origin:
-        environment |= {name: origin[name] for name in ("free_bytes", "reserved_bytes")}
+    meters = ("free_bytes", "process_bytes", "reserved_bytes")
+    environment |= {name: origin[name] for name in meters if name in origin}
     return Recording(f"trace {path.name}", 0, trace, setting, counted, environment=environment)

@@ -62,7 +62,10 @@ def _from_text(text: str) -> Term | None:
 
 
 def _from_meter(recorded: Mapping[str, Any]) -> Term | None:
-    total, free, reserved = (recorded.get(f"{n}_bytes") for n in ("total", "free", "reserved"))
+    reserved, process = recorded.get("reserved_bytes"), recorded.get("process_bytes")
+    if isinstance(reserved, int) and isinstance(process, int) and process > reserved:
+        return Term(process - reserved, "recorded NVML figure of the process less reserved")
+    total, free = recorded.get("total_bytes"), recorded.get("free_bytes")
     if not (isinstance(total, int) and isinstance(free, int) and isinstance(reserved, int)):
         return None
     left = total - free - reserved

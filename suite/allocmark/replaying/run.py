@@ -85,7 +85,7 @@ def replay(
                 request = _request(setting, parameters, len(recording.trace), variables)
                 outcome = launch(request)
             done(setting.name)
-            return _answer(setting, outcome, around, gpu)
+            return _answer(setting, outcome, around, gpu, emulated)
 
         with ThreadPoolExecutor(max(1, jobs)) as pool:
             answers = list(pool.map(one, chosen))
@@ -120,7 +120,9 @@ def _request(
     )
 
 
-def _answer(setting: Setting, outcome: Outcome, around: Term, gpu: str) -> SettingAnswer:
+def _answer(
+    setting: Setting, outcome: Outcome, around: Term, gpu: str, emulated: bool
+) -> SettingAnswer:
     found = {figure.metric: figure for figure in outcome.figures}
     values = {n: f.value for n, f in found.items() if n in FIGURES and f.value is not None}
     reasons = {n: f.reason for n, f in found.items() if n in FIGURES and f.reason is not None}
@@ -137,6 +139,8 @@ def _answer(setting: Setting, outcome: Outcome, around: Term, gpu: str) -> Setti
         reason = failures[0] if failures else reasons.get("peak_reserved_bytes", "nothing was told")
         # torch's own words go on with what its user should do.
         reason = ". ".join(reason.split(". ")[:_SENTENCES])
+        if reason.startswith("ran out of memory"):
+            reason += "; the emulated driver has 1 TiB (--emulated)" * (not emulated)
     series = {one.name: one.columns for one in outcome.series}
     calls = series.get("capacity_driver_calls", series.get("driver_calls"))
     return SettingAnswer(

@@ -217,6 +217,7 @@ class _Recorder:
             "total_bytes": total,
             "free_bytes": free,
             "reserved_bytes": cuda.memory_reserved(int(main)),
+            "process_bytes": _process_bytes(torch, int(main)),
             "max_entries": self._asked["max_entries"],
             "counters": counters,
         }
@@ -246,6 +247,20 @@ class _Recorder:
             path = os.path.join(self._asked["reports"], name)  # noqa: PTH118
             with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123
                 json.dump(told, stream)
+
+
+def _process_bytes(torch: Any, device: int) -> int | None:
+    """Return what NVML says this process holds of the device, None where it does not tell."""
+    with contextlib.suppress(Exception):  # No module or library, or a container hides process ids.
+        import pynvml
+
+        pynvml.nvmlInit()
+        uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
+            if process.pid == os.getpid():
+                return int(process.usedGpuMemory)
+    return None
 
 
 def _write_whole(out: str, snapshot: object) -> None:

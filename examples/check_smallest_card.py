@@ -1,0 +1,42 @@
+"""Fails a pull request when a model needs a larger card than before.
+
+    allocmark emulate --memory 80GiB -- allocmark record --out step.pickle -- python one_step.py
+    python examples/check_smallest_card.py step.pickle smallest_card.json
+
+The JSON file is committed; ``--update`` writes it anew when more memory is what was wanted. No GPU
+is needed: the replay runs torch's own allocator on the emulated driver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import allocmark
+
+TOLERANCE = 0.01
+"""The search for the smallest card is settled to 0.5 % of what is alive at the peak."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Return 0 where the smallest card did not grow, 1 where it did."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("snapshot", type=Path)
+    parser.add_argument("baseline", type=Path)
+    parser.add_argument("--setting", default="torch-native", help="what the job runs under")
+    parser.add_argument("--update", action="store_true", help="take what is found as the baseline")
+    asked = parser.parse_args(arguments)
+    frame = allocmark.replay(asked.snapshot, [asked.setting], emulated=True)
+    found = int(frame.set_index("setting").loc[asked.setting, "smallest_card_bytes"])
+    if asked.update:
+        asked.baseline.write_text(json.dumps({"smallest_card_bytes": found}) + "\n")
+        return 0
+    before = int(json.loads(asked.baseline.read_text())["smallest_card_bytes"])
+    print(f"smallest card: {found / 2**30:.2f} GiB, was {before / 2**30:.2f} GiB")
+    return 1 if found > before * (1 + TOLERANCE) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
