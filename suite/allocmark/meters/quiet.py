@@ -24,11 +24,14 @@ Reading = TypeVar("Reading")
 
 TOLERANCE = 1.12
 """Cores of a host run at frequencies up to 8 % apart; a shared one takes half as long again."""
-_ON_ONE_CORE = 16
+_ON_ONE_CORE = 32
 """Readings kept before the next core's turn: cores differ, and a median should not depend on which
 one the process was started on."""
 FLAG_NOISY = "noisy-cpu"
 """Too few readings came from a quiet core: the least disturbed of the others fill them up."""
+_WARM_UP = 4
+"""Reference works after a move, before one is believed: a core that has just been moved to has
+nothing of ours in its caches, and the first takes four times as long on the quietest."""
 _CALIBRATIONS = 40
 _CALIBRATION_ROUNDS = 75
 _QUIET_QUANTILE = 0.02
@@ -83,12 +86,15 @@ class QuietCores:
         """The share of readings that were refused."""
         return self.refused / max(1, self.taken + self.refused)
 
-    def settle(self) -> None:
-        """Move to a core that is quiet now, or to the next one where none is."""
+    def settle(self) -> bool:
+        """Move to a core that is quiet now, or to some core where none is; return if it moved."""
+        moved = False
         for _ in range(_PASSES * len(self._allowed)):
             if self.slowness() <= TOLERANCE:
-                return
+                break
             self._move()
+            moved = True
+        return moved
 
     def slowness(self) -> float:
         """Return how long the reference work takes now, over what it takes on a quiet core."""
@@ -106,6 +112,7 @@ class QuietCores:
         disturbed: list[tuple[float, int, Reading]] = []
         deadline = time.monotonic() + count * _PATIENCE_S
         self.settle()
+        read()  # The first after a move finds its own data in no cache.
         before = self.slowness()
         for number in range(count * tries):
             reading = read()
@@ -116,16 +123,18 @@ class QuietCores:
                 kept.append(reading)
                 if len(kept) == count:
                     break
-                if len(kept) % _ON_ONE_CORE == 0:
-                    self._move()
-                    self.settle()
-                    before = self.slowness()
+                turn_over = len(kept) % _ON_ONE_CORE == 0
+                if not turn_over:
+                    continue
+                self._move()
             else:
+                turn_over = False
                 disturbed.append((worst, number, reading))
                 if len(kept) + len(disturbed) >= count and time.monotonic() > deadline:
                     break
-                self.settle()
-                before = self.slowness()
+            if self.settle() or turn_over:
+                read()
+            before = self.slowness()
         self.taken += len(kept)
         self.refused += len(disturbed)
         quiet = len(kept) == count
@@ -136,9 +145,14 @@ class QuietCores:
         return kept, quiet
 
     def _calibrate(self, core: int) -> list[int]:
-        os.sched_setaffinity(0, {core})
+        self._go_to(core)
         return [self._work() for _ in range(_CALIBRATIONS)]
 
     def _move(self) -> None:
         self._next = (self._next + 1) % len(self._allowed)
-        os.sched_setaffinity(0, {self._allowed[self._next]})
+        self._go_to(self._allowed[self._next])
+
+    def _go_to(self, core: int) -> None:
+        os.sched_setaffinity(0, {core})
+        for _ in range(_WARM_UP):
+            self._work()
