@@ -68,7 +68,8 @@ class Case:
         asked = (probe, metric, repr(sorted(where.items())))
         if asked not in self._known:
             found = self._found(probe, metric, where, only_values=True)
-            records = cast(dict[int, dict[str, Any]], found.to_dict("index"))
+            told = {} if found.empty else found.to_dict("index")
+            records = cast(dict[int, dict[str, Any]], told)
             self._known[asked] = [Row(index, record) for index, record in records.items()]
         return list(self._known[asked])
 
@@ -155,7 +156,7 @@ class Case:
         only_values: bool = False,
     ) -> pd.DataFrame:
         found = self.panel.named(probe, metric)
-        if any(column not in found for column in where):
+        if found.empty or any(column not in found for column in where):
             return found.iloc[:0]
         # One mask, so that the many columns are taken once.
         wanted = np.full(len(found), True)

@@ -89,7 +89,8 @@ def _default_torch(case: Case) -> Verdict:
     return case.verdict(
         ruling,
         Text(
-            "PyTorch holds {before} at first and {over} times the live bytes of a first GiB; {hits} "
+            "PyTorch holds {before} at first and {over} "
+            "times the live bytes of a first GiB; {hits} "
             "of requests are served from the cache (median of the workloads).",
             "PyTorch 起初占 {before}，首个 GiB 时为活动字节的 {over} 倍；"
             "{hits} 的请求由缓存满足（各负载中位数）。",
@@ -204,7 +205,8 @@ def _process(subject: str, name: Text) -> Callable[[Case], Verdict]:
             Text(
                 f"Two processes of {name.en} share {{shared}}; one can open a block that the other "
                 "exports by {opened} ways, asked for by the program.",
-                f"两个 {name.zh} 进程共享 {{shared}}；由程序主动导出的块可用 {{opened}} 种方式打开。",
+                f"两个 {name.zh} 进程共享 {{shared}}；"
+                f"由程序主动导出的块可用 {{opened}} 种方式打开。",
             ),
             Text(
                 "A CUDA address space belongs to one process, and so does what allocates in it.",
@@ -353,7 +355,8 @@ CLAIMS = (
         "cmp-frag",
         SECTION,
         Text(
-            "PyTorch relies on its cache and fragments more; TensorFlow's BFC merges and fragments less.",
+            "PyTorch relies on its cache and fragments more; "
+            "TensorFlow's BFC merges and fragments less.",
             "PyTorch 依赖缓存池，碎片较多；TensorFlow 的 BFC 合并碎片，碎片较少。",
         ),
         ("capacity",),

@@ -78,7 +78,8 @@ def _ignored(case: Case) -> Verdict:
         Text(
             "{bare} each before any kernel, {torch} once torch has run a kernel and a matrix "
             "product, {eager} with EAGER module loading; it depends on GPU, driver and libraries.",
-            "未运行内核时每进程 {bare}；torch 运行内核和矩阵乘后为 {torch}；EAGER 加载时为 {eager}；"
+            "未运行内核时每进程 {bare}；torch "
+            "运行内核和矩阵乘后为 {torch}；EAGER 加载时为 {eager}；"
             "取决于 GPU、驱动和库。",
         ),
         Text(

@@ -41,7 +41,8 @@ def _rule_30(case: Case) -> Verdict:
         Text(
             "Of the runs that showed it {rule_precision} failed, of all runs {base}; it announced "
             "{rule_recall} of the failures.",
-            "出现该迹象的运行有 {rule_precision} 失败，全部运行为 {base}；预示了 {rule_recall} 的失败。",
+            "出现该迹象的运行有 {rule_precision} 失败，"
+            "全部运行为 {base}；预示了 {rule_recall} 的失败。",
         ),
         Text(
             "A cache that can be reused is no fragmentation: the share is large whenever a program "
@@ -59,46 +60,14 @@ def _rule_retries(case: Case) -> Verdict:
             "Of the runs with a retry {rule_precision} failed, of all runs {base}; it announced "
             "{rule_recall} of the failures. Retries before a failure are a sign, their number is "
             "no measure.",
-            "出现重试的运行有 {rule_precision} 失败，全部运行为 {base}；预示了 {rule_recall} 的失败。"
+            "出现重试的运行有 {rule_precision} 失败，"
+            "全部运行为 {base}；预示了 {rule_recall} 的失败。"
             "失败前的重试是迹象，次数不是度量。",
         ),
         Text(
             "It counts how often the driver refused and the cache was emptied: that happens when "
             "memory is short, fragmented or not.",
             "它统计驱动拒绝后清空缓存的次数：显存不足时就会发生，与是否碎片无关。",
-        ),
-    )
-
-
-def _better(case: Case) -> Verdict:
-    sign = scores.tuned(case)
-    _, test = scores.halves(scores.completed(case))
-
-    def kept(row: Row) -> bool:
-        return str(row["workload"]) in test
-
-    rows = scores.with_sign(case, sign, kept)
-    base = scores.base_rate(case, "base", rows)
-    precision, recall = scores.score(case, "tuned", sign, rows)
-    old = scores.with_sign(case, scores.RULE_30, kept)
-    scores.score(case, "old", scores.RULE_30, old)
-    ruling = Ruling.HOLDS if precision >= _GOOD_PRECISION and recall >= _GOOD_RECALL else None
-    if ruling is None:
-        ruling = Ruling.FAILS if precision < _GUESSING * base else Ruling.IN_PART
-    name = sign.metric.replace("_", " ")
-    return case.verdict(
-        ruling,
-        Text(
-            f"“{name} above {sign.above:g}”, chosen on every second workload: on the others "
-            "{tuned_precision} of the runs with it failed, of all of them {base}; it announced "
-            "{tuned_recall} of the failures. The 30 % rule there: {old_precision} and {old_recall}.",
-            f"“{name} 大于 {sign.above:g}”，在隔一个的负载上选定：在其余负载上，出现它的运行有 "
-            "{tuned_precision} 失败，全部为 {base}；预示了 {tuned_recall} 的失败。"
-            "30% 规则为 {old_precision} 与 {old_recall}。",
-        ),
-        Text(
-            "Counters tell how full the card is, not what will be asked for next.",
-            "计数器只说明显存有多满，不知道接下来会请求什么。",
         ),
     )
 

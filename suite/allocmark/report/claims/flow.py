@@ -12,6 +12,7 @@ from allocmark.report.claims.text import Text
 from allocmark.report.claims.torch_traits import NATIVE, NO_CACHE, latency, pairs
 
 SECTION = "3.4"
+_ALLOCATION = Text("of an allocation, 2 MiB", "申请 2 MiB")
 
 
 def hits(case: Case) -> float:
@@ -91,7 +92,7 @@ def branches(case: Case) -> tuple[Branch, ...]:
         Branch(
             "hit",
             Text("the cache has a free block that fits", "缓存中有合适的空闲块"),
-            _cost(case, "hit_time", Text("of an allocation, 2 MiB", "申请 2 MiB"), "hit", "alloc"),
+            _cost(case, "hit_time", _ALLOCATION, "hit", "alloc"),
             _told(case, hits),
         ),
         Branch(
@@ -109,7 +110,7 @@ def branches(case: Case) -> tuple[Branch, ...]:
         Branch(
             "miss",
             Text("the driver is asked for a segment", "向驱动申请一段"),
-            _cost(case, "miss_time", Text("of an allocation, 2 MiB", "申请 2 MiB"), "miss", "alloc"),
+            _cost(case, "miss_time", _ALLOCATION, "miss", "alloc"),
             _told(case, misses),
         ),
         Branch(

@@ -49,7 +49,8 @@ def _greedy(case: Case) -> Verdict:
             "为一个 1 MiB 的张量占用 {held}，即显卡的 {share}。",
         ),
         Text(
-            "BFC asks the driver once for what is free, less a reserve, and cuts tensors out of it.",
+            "BFC asks the driver once for what is free, "
+            "less a reserve, and cuts tensors out of it.",
             "BFC 一次向驱动要走几乎所有空闲显存（留少量余量），再从中切分张量。",
         ),
     )
@@ -154,7 +155,8 @@ def _bfc_when(case: Case) -> Verdict:
             "释放后相邻块立即合并，而当时另有更大的空位可用。",
         ),
         Text(
-            "A chunk is merged with its free neighbours when it is freed, not when memory is short.",
+            "A chunk is merged with its free neighbours "
+            "when it is freed, not when memory is short.",
             "块在释放时就与空闲邻块合并，而不是等到放不下时。",
         ),
     )
@@ -216,7 +218,8 @@ def _limit(case: Case) -> Verdict:
     return case.verdict(
         ruling,
         Text(
-            "Tensors stay within {limit}, but the process holds {held}: the context is not counted.",
+            "Tensors stay within {limit}, but the process "
+            "holds {held}: the context is not counted.",
             "张量不超过 {limit}，但进程占用 {held}：上下文不计入限额。",
         ),
         Text(
@@ -308,10 +311,12 @@ def _growth_best(case: Case) -> Verdict:
         Text(
             "It leaves room for a neighbour, but {worse} of {tried} workloads need more memory "
             "than with one region, up to {most} times as much.",
-            "它给邻居留出空间，但 {tried} 个负载中有 {worse} 个比单一区域需要更多显存，最多 {most} 倍。",
+            "它给邻居留出空间，但 {tried} 个负载中有 {worse} "
+            "个比单一区域需要更多显存，最多 {most} 倍。",
         ),
         Text(
-            "Free chunks of different regions never merge. Alone on a card, one region wastes less.",
+            "Free chunks of different regions never merge. "
+            "Alone on a card, one region wastes less.",
             "不同区域的空闲块不会合并；独占显卡时单一区域浪费更少。",
         ),
     )

@@ -68,7 +68,8 @@ def _cache(case: Case) -> Verdict:
             "（各负载中位数，最低 {least}）。",
         ),
         Text(
-            "A free puts the block on a list of its stream, and the next request looks there first.",
+            "A free puts the block on a list of its "
+            "stream, and the next request looks there first.",
             "释放只是把块放回所属流的空闲表，下次请求先查这里。",
         ),
     )
@@ -130,7 +131,8 @@ def _smi(case: Case) -> Verdict:
         Text(
             "Only while live blocks hold the segments: {half} are given back then and {pinned} "
             "stay. When all is freed the figure falls by {returned}.",
-            "仅当存活块占住各段时：此时归还 {half}，{pinned} 留下；全部释放后该数字下降 {returned}。",
+            "仅当存活块占住各段时：此时归还 {half}，"
+            "{pinned} 留下；全部释放后该数字下降 {returned}。",
         ),
         Text(
             "Only whole segments can be returned; context and modules stay in any case.",

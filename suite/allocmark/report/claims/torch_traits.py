@@ -206,7 +206,8 @@ def _no_lock(case: Case) -> Verdict:
         Text(
             "{threads} threads on streams of their own do {speedup} times the work of one, on a "
             "shared stream {shared} times.",
-            "{threads} 个线程各用自己的流，总吞吐为单线程的 {speedup} 倍；共用一个流时为 {shared} 倍。",
+            "{threads} 个线程各用自己的流，总吞吐为单线程的 "
+            "{speedup} 倍；共用一个流时为 {shared} 倍。",
         ),
         Text(
             "All pools of a device are guarded by one lock. Separate pools keep the order of "
@@ -351,7 +352,8 @@ CLAIMS = (
         "pt-late-free",
         SECTION,
         Text(
-            "Freed memory goes to the cache and is not returned at once: later requests are faster.",
+            "Freed memory goes to the cache and is not "
+            "returned at once: later requests are faster.",
             "释放的显存进入缓存而不立即归还：后续分配更快。",
         ),
         ("latency",),

@@ -59,7 +59,8 @@ _TOWARDS_OOM = (
     ),
     (
         "unreturnable_share_max_before",
-        "Towards an OOM: most live and inactive split bytes over capacity 100 events before the end",
+        "Towards an OOM: most live and inactive split "
+        "bytes over capacity 100 events before the end",
     ),
     ("first_cache_share_event", "Towards an OOM: first event with a cache share over 30 %"),
     ("first_retry_event", "Towards an OOM: first event with a retry"),
