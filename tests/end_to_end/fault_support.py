@@ -68,7 +68,7 @@ _DRIVER: Mapping[str, str] = {
     "mid-workload": "cuLaunchKernel@1",
     "sync": "cuCtxSynchronize@1",
 }
-_NVML = {"nvml": "nvmlDeviceGetMemoryInfo@2"}
+_NVML = {"nvml": "nvmlDeviceGetMemoryInfo@2+"}
 _TORCH: Mapping[str, str] = {
     "init": "cudaGetDeviceCount@1",
     "context": "cudaSetDevice@1",
@@ -102,7 +102,7 @@ SHORT: Mapping[str, Short] = {
     "context": Short("driver", {**_DRIVER, **_NVML}),
     "latency": Short(
         "cuda-malloc",
-        {**_RUNTIME, "sync": "cudaDeviceSynchronize@1"},
+        {**_RUNTIME, "mid-workload": "cudaMalloc@3", "sync": "cudaDeviceSynchronize@1"},
         parameters={"sizes": [MIB], "largest_bytes": GIB, **_FEW},
         takes_seconds=True,
     ),

@@ -25,14 +25,15 @@ from allocmark.figures import Figure
 
 _EVERY = bool(os.environ.get(EVERY))  # read here: tests start without such variables
 _SUITE = Path(documents.__file__).parents[1]
+_FAILED = ("719", "launch failure", "finds no usable GPU")
 _WORDS = {
-    "memory": "out of memory",
-    "failure": "719",
-    "lost": "719",
-    "crash": "SIGABRT",
-    "hang": "time limit",
+    "memory": ("out of memory", "cannot be had", "finds no usable GPU"),
+    "failure": _FAILED,
+    "lost": _FAILED,
+    "crash": ("SIGABRT",),
+    "hang": ("time limit",),
 }
-"""What a reason must hold. NVML has numbers of its own."""
+"""What a reason must hold, one of these. NVML has numbers of its own."""
 
 
 def _cells(name: str) -> Iterator[str]:
@@ -109,11 +110,15 @@ def test_a_fault_is_a_reason_and_takes_nothing_else_along(name: str, cell: str, 
     # What was measured before the fault is kept, and no fault makes a figure wrong.
     right = exact(whole)
     wrong = {place: value for place, value in exact(document).items() if value != right[place]}
+    if name == "torch" and kind == "memory" and stage in ("first alloc", "mid-workload"):
+        # An allocator that gives back its cache and tries again has lost nothing, and counts it.
+        assert all("retries" in place for place in wrong)
+        return
     assert wrong == {}
     if kind in TOLD:
         new = [reason for reason in told(document) if reason not in told(whole)]
-        words = "NVML" if stage == "nvml" and kind in ("memory", "failure") else _WORDS[kind]
-        assert any(words in reason for reason in new), new
+        words = ("NVML",) if stage == "nvml" and kind in ("memory", "failure") else _WORDS[kind]
+        assert any(word in reason for reason in new for word in words), new
     else:
         assert told(document) == told(whole)
 

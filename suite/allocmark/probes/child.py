@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 
 from allocmark.errors import NotMeasurableError
 from allocmark.lifetime import end_with_parent
@@ -35,6 +36,11 @@ def main(pipe: int) -> int:
             chosen.measure(request, recorder)
         except NotMeasurableError as error:
             recorder.failure("start", str(error))
+        except Exception as error:
+            # The last line of a traceback may be advice: the first line says what happened.
+            traceback.print_exc()
+            first, *_ = str(error).splitlines() or [""]
+            recorder.failure("start", f"{type(error).__name__}: {first}")
         if computed_values_copied():
             # What follows from them (a size, a branch) is not what a GPU would have done.
             recorder.note(COMPUTED_NOTE, True)
