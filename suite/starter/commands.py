@@ -37,7 +37,7 @@ _SIZES = {
     "core": (0.1, 0.5),
     "torch": (2.8, 4.9),
     "tensorflow": (0.7, 2.1),
-    "tensorflow-cuda": (3.0, 6.0),
+    "tensorflow-cuda": (3.5, 6.5),
 }
 _TENSORFLOW = "--tensorflow"
 _TENSORFLOW_PYTHON = "ALLOCMARK_PYTHON_TENSORFLOW"

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from allocmark import frameworks, interpreters
 from allocmark.allocators import registry
@@ -26,18 +27,18 @@ _LIMIT_S = 180.0
 def leave_out_unusable() -> dict[str, str]:
     """Leave the tracked frameworks that are absent or cannot use the GPU out of this run.
 
-    Returns why, by framework. The last that is found is not tried, and where none is found none is
-    left out: their cells have the reasons.
+    Returns why, by framework. One stays in any case, so that every cell has a place for its reason;
+    where but one is installed it is not tried.
     """
-    reasons: dict[str, str] = {}
-    for framework in frameworks.TRACKED:
-        reason = frameworks.why_absent(framework)
-        if reason is None and len(frameworks.found()) > 1:
-            reason = why_not(framework)
-        if reason is not None and frameworks.found() != (framework,):
-            reasons[framework] = reason
-            interpreters.leave_out(framework, reason)
-    return reasons
+    absent = {name: frameworks.why_absent(name) for name in frameworks.TRACKED}
+    present = [name for name, reason in absent.items() if reason is None]
+    with ThreadPoolExecutor() as pool:  # Each waits for an import of seconds.
+        tried = dict(zip(present, pool.map(why_not, present), strict=True)) if present[1:] else {}
+    reasons = {name: reason for name, reason in {**absent, **tried}.items() if reason}
+    stays = [name for name in frameworks.TRACKED if name not in reasons] or present[-1:]
+    for name in set(reasons) - set(stays or frameworks.TRACKED[:1]):
+        interpreters.leave_out(name, reasons[name])
+    return {name: reason for name, reason in reasons.items() if interpreters.left_out(name)}
 
 
 def why_not(framework: str, device: int = 0) -> str | None:
