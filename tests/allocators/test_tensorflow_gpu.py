@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from replay_support import emulated, missing_for_emulation
+from replay_support import emulated, needs_tensorflow
 
 from allocmark.allocators import registry
 from allocmark.allocators.base import Capability
@@ -23,9 +23,6 @@ MIB, GIB = 1 << 20, 1 << 30
 MODES = ("tf-greedy", "tf-growth", "tf-limit", "tf-async")
 RESERVE = 1800 * MIB
 """What TensorFlow leaves of the card on this generation of GPUs."""
-
-reason = missing_for_emulation("tensorflow")
-needs_tensorflow = pytest.mark.skipif(reason is not None, reason=reason or "")
 
 PRELUDE = """
 import random, time

@@ -127,3 +127,7 @@ needs_emulator = pytest.mark.skipif(
 needs_torch = pytest.mark.skipif(
     (torch_reason := missing_for_emulation("torch")) is not None, reason=torch_reason or ""
 )
+needs_tensorflow = pytest.mark.skipif(
+    (tensorflow_reason := missing_for_emulation("tensorflow")) is not None,
+    reason=tensorflow_reason or "",
+)

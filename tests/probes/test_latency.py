@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from replay_support import needs_torch
+from replay_support import needs_tensorflow, needs_torch
 from timing_support import CachingAllocator, Cells, cells, in_child, key, recorded, request_of
 
 from allocmark.allocators import BASE, registry
@@ -176,8 +176,16 @@ def run(measured: dict[str, Any], subject: str) -> tuple[Cells, Any]:
     return cells(measured[subject]["figures"]), measured[subject]
 
 
-@needs_torch
-@pytest.mark.parametrize("subject", BASE)
+@pytest.mark.parametrize(
+    "subject",
+    [
+        pytest.param(
+            name,
+            marks=needs_tensorflow if registry()[name].framework == "tensorflow" else needs_torch,
+        )
+        for name in BASE
+    ],
+)
 def test_every_cell_has_a_value_or_a_reason(measured: dict[str, Any], subject: str) -> None:
     found, outcome = run(measured, subject)
     assert outcome["failures"] == []
