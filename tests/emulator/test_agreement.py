@@ -24,6 +24,8 @@ ALLOCATORS = (
     "torch-roundup4",
     "torch-split64",
 )
+POOL = "cuda-malloc-async-max"
+"""Lives in the real driver; the emulated one has a model of it, fitted without the recordings."""
 TORCH = "2.11."
 """The version of the record: others split differently, and need a record of their own."""
 
@@ -36,7 +38,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not torch.__version__.startswith(TORCH):
         pytest.skip(f"torch {torch.__version__} is not that of the record, {TORCH}x")
     root = tmp_path_factory.mktemp("agreement") / "results"
-    chosen = [word for name in ALLOCATORS for word in ("--allocator", name)]
+    chosen = [word for name in (*ALLOCATORS, POOL) for word in ("--allocator", name)]
     command = ["-m", "allocmark", "run", "--profile", "full", "--experiment", "fragmentation"]
     done = subprocess.run(
         [*launcher("140GiB"), sys.executable, *command, *chosen, "--results", str(root)],
@@ -63,3 +65,13 @@ def test_every_cell_and_reading_is_the_hardware_s(results: Path, allocator: str)
     assert found.readings > 9000
     events, equal = counts(found.courses)
     assert events == equal  # none where the record holds no course of every event
+
+
+def test_the_model_of_the_driver_s_pool_is_as_close_as_is_published(results: Path) -> None:
+    name = f"fragmentation.{POOL}{documents.SUFFIX}"
+    hardware, emulated = (next(root.rglob(f"full/{name}")) for root in (HARDWARE, results))
+    found = compare(documents.read(hardware), documents.read(emulated))
+    shares = {(c.workload, c.metric): c.share for c in found.cells if c.unit == "bytes"}
+    assert max(shares.values()) < 0.13
+    recorded = [share for (workload, _), share in shares.items() if workload.startswith("recorded")]
+    assert len(recorded) >= 9 and max(recorded) < 0.05

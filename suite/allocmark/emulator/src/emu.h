@@ -122,6 +122,7 @@ struct emu_span {
     uintptr_t base;
     size_t size;
     int used;
+    int hole; /* of a pool: nothing is mapped here; counts as used */
     uint64_t free_since; /* which free span came to be first: a count, not a time */
     void *freed_on; /* stream of the last free, for pools */
     uint64_t freed_at;
@@ -140,7 +141,9 @@ struct emu_regions {
 };
 struct emu_region *emu_region_new(struct emu_regions *list, uintptr_t base, size_t size, int dev);
 void emu_region_drop(struct emu_regions *list, struct emu_region *region);
+struct emu_span *emu_span_cut(struct emu_span *span, size_t size);  /* in two; returns the second */
 struct emu_span *emu_span_take(struct emu_span *span, size_t size); /* split a free span */
+void emu_span_absorb_next(struct emu_span *span);
 struct emu_span *emu_span_give(struct emu_span *span);              /* merge with free neighbours */
 uintptr_t emu_arena_take(size_t size, size_t alignment);            /* 0: no address space */
 void emu_arena_give(uintptr_t base);

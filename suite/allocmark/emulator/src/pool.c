@@ -1,9 +1,14 @@
-/* Stream-ordered pools (cudaMallocAsync). The real pool lives in NVIDIA's driver; this is a model:
- *  - memory is reserved in steps of 32 MiB; a request takes the best fitting free run, and where
- *    none fits, a new step, into which steps that are wholly free go;
+/* Stream-ordered pools (cudaMallocAsync). The real pool lives in NVIDIA's driver; this is a model,
+ * fitted to what an H200 held under the seeded workloads and tested on the recorded ones:
+ *  - a pool is one line of addresses, mapped in steps of 32 MiB; it grows at its end, by what the
+ *    free run there lacks, and free steps elsewhere go into the growth before new memory does, from
+ *    the largest free run first;
+ *  - free runs lie in bins, one for each power of two: a request takes from the lowest bin in which
+ *    every run holds it, the run that has been free for longest; only where there is none it looks
+ *    through the bin of its own size;
  *  - a block freed on a stream is reusable on it at once, on others when the free has completed,
  *    or sooner where the pool may add a dependency (its default);
- *  - whole free steps above the release threshold go back when something synchronises, or on trim. */
+ *  - free steps above the release threshold go back when something synchronises, or on trim. */
 #define _GNU_SOURCE
 #include "emu.h"
 #include <stdlib.h>
@@ -11,6 +16,7 @@
 
 #define STEP ((size_t)32 << 20)
 #define BLOCK ((size_t)512)
+#define LINE ((size_t)256 << 30) /* addresses of one line; a pool that fills it gets another */
 enum attribute {
     REUSE_EVENT = 1, REUSE_OPPORTUNISTIC, REUSE_INTERNAL, RELEASE_THRESHOLD,
     RESERVED_CURRENT, RESERVED_HIGH, USED_CURRENT, USED_HIGH,
@@ -18,7 +24,8 @@ enum attribute {
 
 struct emu_pool {
     int dev;
-    struct emu_regions regions;
+    struct emu_regions regions; /* lines of addresses */
+    struct emu_span *end;       /* the hole at the end of the newest line */
     uint64_t threshold, reserved, reserved_high, used, used_high;
     int reuse[3]; /* event dependencies, opportunistic, internal dependencies */
     struct emu_pool *next;
@@ -50,55 +57,118 @@ static int obstacle(const struct emu_pool *pool, const struct emu_span *span, vo
     if (span->freed_on == stream || span->freed_at <= emu_now()) return 0;
     return pool->reuse[REUSE_INTERNAL - 1] ? 1 : 2;
 }
-static struct emu_span *best_fit(struct emu_pool *pool, size_t size, void *stream, int allowed) {
+static int bin(size_t size) { return 63 - __builtin_clzll(size); }
+static struct emu_span *fit(struct emu_pool *pool, size_t size, void *stream, int allowed) {
     struct emu_span *best = NULL;
-    for (struct emu_region *region = pool->regions.first; region; region = region->next) {
-        if (region->size - region->used < size) continue;
-        for (struct emu_span *span = region->first; span; span = span->next)
-            if (!span->used && span->size >= size && (!best || span->size < best->size) &&
-                obstacle(pool, span, stream) <= allowed)
-                best = span;
+    int best_bin = 0;
+    for (struct emu_region *line = pool->regions.first; line; line = line->next) {
+        if (line->size - line->used < size) continue;
+        for (struct emu_span *span = line->first; span; span = span->next) {
+            if (span->used || span->size < size || obstacle(pool, span, stream) > allowed) continue;
+            int own = bin(span->size) == bin(size) ? 64 : bin(span->size); /* its own bin comes last */
+            if (best && (own > best_bin || (own == best_bin && span->free_since > best->free_since)))
+                continue;
+            best = span;
+            best_bin = own;
+        }
     }
     return best;
 }
-static void give_back(struct emu_pool *pool, struct emu_region *region) {
-    pool->reserved -= region->size;
-    emu_uncharge(emu_card(pool->dev), region->size, 1);
-    emu_arena_give(region->base);
-    emu_region_drop(&pool->regions, region);
+
+/* What of a free run can go elsewhere: whole steps that nothing on the device uses any more, or
+ * only what comes before on the stream that wants them. */
+static size_t whole_steps(const struct emu_span *span, const void *stream, uintptr_t *from) {
+    if (span->used || (span->freed_on != stream && span->freed_at > emu_now())) return 0;
+    *from = emu_round_up(span->base, STEP);
+    uintptr_t to = (span->base + span->size) / STEP * STEP;
+    return to > *from ? to - *from : 0;
 }
-static int idle(const struct emu_region *region) {
-    return !region->used && region->first->freed_at <= emu_now();
+/* Returns the hole. */
+static struct emu_span *unmap(struct emu_pool *pool, struct emu_span *span, uintptr_t from, size_t size) {
+    if (from > span->base) span = emu_span_cut(span, from - span->base);
+    emu_span_take(span, size)->hole = 1;
+    pool->reserved -= size;
+    emu_uncharge(emu_card(pool->dev), size, 1);
+    if (span->next && span->next->hole) {
+        if (span->next == pool->end) pool->end = span;
+        emu_span_absorb_next(span);
+    }
+    if (span->previous && span->previous->hole) {
+        if (span == pool->end) pool->end = span->previous;
+        span = span->previous;
+        emu_span_absorb_next(span);
+    }
+    return span;
 }
-/* Free steps are too small for the request (it would have fitted): the driver maps their memory
- * anew, into the step that it adds. */
-static void take_apart(struct emu_pool *pool, size_t wanted) {
-    size_t got = 0;
-    for (struct emu_region *region = pool->regions.first, *next; region && got < wanted; region = next) {
-        next = region->next;
-        if (!idle(region)) continue;
-        got += region->size;
-        give_back(pool, region);
+static struct emu_span *largest_whole(struct emu_pool *pool, const void *stream,
+                                      const struct emu_span *but) {
+    struct emu_span *found = NULL;
+    size_t most = 0;
+    uintptr_t from;
+    for (struct emu_region *line = pool->regions.first; line; line = line->next)
+        for (struct emu_span *span = line->first; span; span = span->next) {
+            size_t size = span == but ? 0 : whole_steps(span, stream, &from);
+            if (size <= most) continue;
+            most = size;
+            found = span;
+        }
+    return found;
+}
+/* Free steps are too scattered for the request (it would have fitted): their memory is mapped anew
+ * at the end of the line. */
+static void take_apart(struct emu_pool *pool, size_t wanted, const void *stream,
+                       const struct emu_span *but) {
+    struct emu_span *span;
+    while (wanted && (span = largest_whole(pool, stream, but))) {
+        uintptr_t from;
+        size_t size = whole_steps(span, stream, &from);
+        if (size > wanted) size = wanted;
+        unmap(pool, span, from, size);
+        wanted -= size;
     }
 }
-static struct emu_span *grow(struct emu_pool *pool, size_t size) {
-    size_t step = emu_round_up(size, STEP);
-    take_apart(pool, step);
-    if (emu_charge(emu_card(pool->dev), step, 1)) return NULL;
-    uintptr_t base = emu_arena_take(step, STEP);
-    if (!base) {
-        emu_uncharge(emu_card(pool->dev), step, 1);
-        return NULL;
-    }
-    pool->reserved += step;
+/* The hole at the end of a line with room for the request. */
+static struct emu_span *end_of_line(struct emu_pool *pool, size_t size) {
+    if (pool->end && pool->end->size >= size) return pool->end;
+    size_t line = size > LINE ? size : LINE;
+    uintptr_t base = emu_arena_take(line, STEP);
+    if (!base && line > size) base = emu_arena_take(line = size, STEP); /* little address space */
+    if (!base) return NULL;
+    struct emu_region *region = emu_region_new(&pool->regions, base, line, pool->dev);
+    pool->end = emu_span_take(region->first, line);
+    pool->end->hole = 1;
+    return pool->end;
+}
+static struct emu_span *grow(struct emu_pool *pool, size_t size, void *stream) {
+    struct emu_span *end = end_of_line(pool, emu_round_up(size, STEP));
+    if (!end) return NULL;
+    struct emu_span *before = end->previous;
+    if (before && (before->used || obstacle(pool, before, stream) > 1)) before = NULL;
+    size_t need = emu_round_up(size - (before ? before->size : 0), STEP);
+    take_apart(pool, need, stream, before);
+    if (emu_charge(emu_card(pool->dev), need, 1)) return NULL;
+    pool->reserved += need;
     if (pool->reserved > pool->reserved_high) pool->reserved_high = pool->reserved;
-    return emu_region_new(&pool->regions, base, step, pool->dev)->first;
+    pool->end = emu_span_cut(end, need);
+    end->hole = 0;
+    end->freed_at = 0;
+    return emu_span_give(end);
 }
 static void shrink(struct emu_pool *pool, uint64_t keep) {
-    for (struct emu_region *region = pool->regions.first, *next; region; region = next) {
-        next = region->next;
-        if (idle(region) && pool->reserved - region->size >= keep) give_back(pool, region);
+    for (struct emu_region *line = pool->regions.first; line; line = line->next)
+        for (struct emu_span *span = line->first; span; span = span->next) {
+            if (pool->reserved <= keep) return;
+            uintptr_t from;
+            size_t size = whole_steps(span, NULL, &from), most = (pool->reserved - keep) / STEP * STEP;
+            if (size > most) size = most;
+            if (size) span = unmap(pool, span, from, size);
+        }
+    if (pool->reserved) return;
+    for (struct emu_region *line; (line = pool->regions.first);) {
+        emu_arena_give(line->base);
+        emu_region_drop(&pool->regions, line);
     }
+    pool->end = NULL;
 }
 
 int emu_pool_alloc(struct emu_pool *pool, size_t size, void *handle, void **out) {
@@ -110,13 +180,14 @@ int emu_pool_alloc(struct emu_pool *pool, size_t size, void *handle, void **out)
     size = emu_round_up(size, BLOCK);
     emu_tick();
     emu_lock();
-    struct emu_span *span = best_fit(pool, size, stream, 0);
-    if (!span) span = best_fit(pool, size, stream, 1);
-    if (!span) span = grow(pool, size);
+    struct emu_span *span = fit(pool, size, stream, 0);
+    if (!span) span = fit(pool, size, stream, 1);
+    if (!span) span = grow(pool, size, stream);
     if (!span) { /* as the driver does: give back what is free, then try once more */
         emu_wait_until(emu_now() + (uint64_t)emu_config.lag_calls);
         shrink(pool, 0);
-        span = grow(pool, size);
+        span = fit(pool, size, stream, 1);
+        if (!span) span = grow(pool, size, stream);
     }
     if (span) {
         emu_span_take(span, size);
@@ -166,15 +237,15 @@ void emu_pools_release(int dev) {
 }
 
 static void empty(struct emu_pool *pool) {
-    for (struct emu_region *region = pool->regions.first; region; region = region->next)
-        for (struct emu_span *span = region->first; span; span = span->next) {
-            if (!span->used) continue;
+    for (struct emu_region *line = pool->regions.first; line; line = line->next)
+        for (struct emu_span *span = line->first; span; span = span->next) {
+            if (!span->used) span->freed_at = 0;
+            if (!span->used || span->hole) continue;
             emu_range_remove(emu_range_at(span->base));
+            span->freed_at = 0;
             span = emu_span_give(span);
             span->freed_at = 0;
         }
-    for (struct emu_region *region = pool->regions.first; region; region = region->next)
-        region->first->freed_at = 0;
     pool->used = 0;
     shrink(pool, 0);
 }

@@ -29,24 +29,28 @@ void emu_region_drop(struct emu_regions *list, struct emu_region *region) {
     free(region);
 }
 
+struct emu_span *emu_span_cut(struct emu_span *span, size_t size) {
+    if (span->size == size) return span->next;
+    struct emu_span *rest = malloc(sizeof *rest);
+    *rest = *span;
+    rest->base += size;
+    rest->size -= size;
+    rest->previous = span;
+    rest->free_since = ++changes;
+    if (span->next) span->next->previous = rest;
+    span->next = rest;
+    span->size = size;
+    return rest;
+}
+
 struct emu_span *emu_span_take(struct emu_span *span, size_t size) {
-    if (span->size > size) {
-        struct emu_span *rest = malloc(sizeof *rest);
-        *rest = *span;
-        rest->base += size;
-        rest->size -= size;
-        rest->previous = span;
-        rest->free_since = ++changes;
-        if (span->next) span->next->previous = rest;
-        span->next = rest;
-        span->size = size;
-    }
+    emu_span_cut(span, size);
     span->used = 1;
     span->region->used += size;
     return span;
 }
 
-static void absorb_next(struct emu_span *span) {
+void emu_span_absorb_next(struct emu_span *span) {
     struct emu_span *gone = span->next;
     span->size += gone->size;
     if (gone->freed_at > span->freed_at) {
@@ -61,10 +65,10 @@ static void absorb_next(struct emu_span *span) {
 struct emu_span *emu_span_give(struct emu_span *span) {
     span->used = 0;
     span->region->used -= span->size;
-    if (span->next && !span->next->used) absorb_next(span);
+    if (span->next && !span->next->used) emu_span_absorb_next(span);
     if (span->previous && !span->previous->used) {
         span = span->previous;
-        absorb_next(span);
+        emu_span_absorb_next(span);
     }
     span->free_since = ++changes;
     return span;
