@@ -42,6 +42,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     monkeypatch.setattr(run, "read_stack", lambda framework, device: FakeStack(framework))
     monkeypatch.setattr(run, "measure_experiment", measure)
     monkeypatch.setattr(run, "write_report", lambda results, out: out)
+    monkeypatch.setattr(run, "_has_a_figure", lambda path: True)
     return opened
 
 
@@ -69,3 +70,19 @@ def test_a_first_document_of_a_stack_joins_the_run_of_the_other(
     state = run_state.begin([results / "gpu" / "stack-of-torch" / "quick"])
     run.run(Options("quick", ["latency"], ["tf-growth"], results=results))
     assert [session.run for session in sessions] == [state.id]
+
+
+def test_a_run_without_a_single_figure_is_unclear_and_names_the_page(
+    monkeypatch: pytest.MonkeyPatch, sessions: list[Session], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run, "_has_a_figure", lambda path: False)
+    with pytest.raises(run.NothingMeasuredError, match=str(tmp_path / "reports")) as raised:
+        run.run(Options("quick", ["latency"], ["torch-native"], results=tmp_path / "results"))
+    assert raised.value.exit_code == 3
+
+
+@pytest.mark.parametrize(("code", "told"), [(2, True), (3, True), (1, False), (-9, False)])
+def test_what_asv_has_said_is_not_said_again(code: int, told: bool) -> None:
+    error = run.AsvEndedError(code)
+    assert error.told is told
+    assert error.exit_code == (code if code > 0 else 3)

@@ -30,7 +30,8 @@ def main() -> int:
     try:
         app()
     except AllocmarkError as error:
-        print(sentence(error), file=sys.stderr)
+        if not error.told:
+            print(sentence(error), file=sys.stderr)
         return error.exit_code
     except OSError as error:
         if error.filename is None:

@@ -15,6 +15,8 @@ class AllocmarkError(Exception):
     """One sentence that says what is wrong and what to do about it."""
 
     exit_code = EXIT_BAD_INPUT
+    told = False
+    """Whether the user has read the sentence already: another process has written it."""
 
 
 class UnknownNameError(AllocmarkError):

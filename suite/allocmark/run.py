@@ -13,9 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from allocmark import frameworks
+from allocmark import documents, frameworks
 from allocmark.allocators import registry
-from allocmark.errors import EXIT_FINE, AllocmarkError, UnknownNameError
+from allocmark.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_FINE,
+    EXIT_UNCLEAR,
+    AllocmarkError,
+    DocumentError,
+    UnknownNameError,
+)
 from allocmark.lifetime import end_with_parent
 from allocmark.probes import experiments, run_state
 from allocmark.probes.experiment import PROFILES, Experiment, Profile
@@ -55,15 +62,19 @@ class Options:
 def run(options: Options) -> Path:
     """Measure, write the report, and return the path of its page.
 
-    Raises `AllocmarkError` for names that do not exist, and where the run was stopped.
+    Raises `AllocmarkError` for names that do not exist, where the run was stopped, and where
+    nothing of it could be measured.
     """
     profile = profile_of(options.profile)
     results = results_folder(options.results)
     if options.filtered:
-        _run_directly(options, profile, results)
+        paths = _run_directly(options, profile, results)
     else:
-        _run_asv(_project(), options, results)
-    return write_report(results, reports_beside(results))
+        paths = _run_asv(_project(), options, profile, results)
+    page = write_report(results, reports_beside(results))
+    if not any(map(_has_a_figure, paths)):
+        raise NothingMeasuredError(f"nothing could be measured: the reasons are in {page}")
+    return page
 
 
 def results_folder(given: Path | None) -> Path:
@@ -100,7 +111,15 @@ def _found_project() -> Path | None:
     return next((f for f in (here, *here.parents) if (f / CONFIG).is_file()), None)
 
 
-def _run_asv(project: Path, options: Options, results: Path) -> None:
+def _has_a_figure(path: Path) -> bool:
+    try:
+        return any(figure.value is not None for figure in documents.read(path).figures)
+    except DocumentError:
+        return False  # Not of this run: the report names it.
+
+
+def _run_asv(project: Path, options: Options, profile: Profile, results: Path) -> list[Path]:
+    """Measure everything by asv; return the documents that there are now."""
     command = [sys.executable, "-m", "asv", "run", "--record-samples"]
     if options.profile == "quick":
         command.append("--quick")
@@ -121,17 +140,27 @@ def _run_asv(project: Path, options: Options, results: Path) -> None:
             interrupted = True  # The terminal has told asv too: it says what is saved.
     if interrupted or process.returncode != EXIT_FINE:
         raise AsvEndedError(process.returncode or RunStoppedError.exit_code)
+    stacks = [read_stack(framework, 0) for framework in frameworks.found()]
+    folders = [folder_of(results, stack, profile) for stack in stacks]
+    return [path for folder in folders for path in sorted(folder.glob(f"*{documents.SUFFIX}"))]
+
+
+class NothingMeasuredError(AllocmarkError):
+    """A run that came to its end without a single figure."""
+
+    exit_code = EXIT_UNCLEAR
 
 
 class AsvEndedError(AllocmarkError):
-    """asv ended by itself and has said why."""
+    """asv ended by itself; where it was stopped or refused to run, the plugin has said why."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"asv run ended with exit code {code}: no report was written")
         self.exit_code = code if code > 0 else RunStoppedError.exit_code
+        self.told = code in (EXIT_BAD_INPUT, EXIT_UNCLEAR)
 
 
-def _run_directly(options: Options, profile: Profile, results: Path) -> None:
+def _run_directly(options: Options, profile: Profile, results: Path) -> list[Path]:
     known = registry(options.allocator_file)
     allocators = list(known.values())
     chosen = [experiments.experiment(name) for name in options.experiments or experiments.NAMES]
@@ -162,6 +191,7 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> None:
             f"nothing was measured: the {profile.name} profile has no such document, "
             "see `allocmark list`"
         )
+    return paths
 
 
 def _runs(results: Path, stacks: Sequence[Stack], profile: Profile, fresh: bool) -> list[str]:
