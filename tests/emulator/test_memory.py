@@ -345,3 +345,44 @@ malloc(MIB)
 report([before, child()])
 """
     assert emulated(code) == [0, 3]
+
+
+def test_a_pool_never_hands_out_what_is_held_and_gives_everything_back(
+    emulated: Callable[..., Any],
+) -> None:
+    """Seeded blocks on three streams: blocks apart, the card charged for what is reserved."""
+    code = """
+import bisect, random
+drawn = random.Random(7)
+pool, streams, start = ctypes.c_void_p(), [ctypes.c_void_p() for _ in range(3)], free_bytes()
+runtime("cudaDeviceGetDefaultMemPool", ctypes.byref(pool), 0)
+for stream in streams:
+    runtime("cudaStreamCreate", ctypes.byref(stream))
+def told(attribute):
+    value = ctypes.c_uint64()
+    assert runtime("cudaMemPoolGetAttribute", pool, attribute, ctypes.byref(value)) == 0
+    return value.value
+held, wrong = [], 0
+for step in range(4000):
+    if held and (drawn.random() < 0.5 or len(held) > 150):
+        address, size = held.pop(drawn.randrange(len(held)))
+        assert runtime("cudaFreeAsync", ctypes.c_void_p(address), drawn.choice(streams)) == 0
+    else:
+        size, out, stream = int(2 ** drawn.uniform(0, 26)), ctypes.c_void_p(), drawn.choice(streams)
+        asked = ctypes.byref(out), ctypes.c_size_t(size), stream
+        assert runtime("cudaMallocAsync", *asked) == 0
+        at = bisect.bisect(held, (out.value, size))
+        wrong += at > 0 and sum(held[at - 1]) > out.value
+        wrong += at < len(held) and out.value + size > held[at][0]
+        held.insert(at, (out.value, size))
+    if step % 97 == 0:
+        runtime("cudaStreamSynchronize", drawn.choice(streams))
+    if step % 50 == 0:
+        used = sum(size for _, size in held)
+        wrong += told(7) != used or told(5) < used or told(5) != start - free_bytes()
+for address, _ in held:
+    runtime("cudaFreeAsync", ctypes.c_void_p(address), streams[0])
+runtime("cudaDeviceSynchronize")
+report([wrong, told(5), told(7), start - free_bytes()])
+"""
+    assert emulated(code, memory="16GiB") == [0, 0, 0, 0]
