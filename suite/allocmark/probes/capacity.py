@@ -59,11 +59,12 @@ METRICS: Mapping[str, str] = {
 METER = "ballast, cudaMemGetInfo"
 _SEARCH_S = 12.0
 """What the searches of one allocator may take: where each miss goes to the driver it is short."""
-_SEARCH_EMULATED_S = 30.0
+_SEARCH_EMULATED_S = 60.0
 """Where nothing is waited for but the host, which is often a small one."""
 _MORE_S = 48.0
 """What start-up and the runs without a limit may take besides."""
 _FEWEST_STEPS = 2
+_EXTENT_MARGIN = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +140,11 @@ def _unlimited(workload: str, allocator: Allocator) -> _Task:
     open_streams(script, allocator)
     allocator.restart()
     seen = run_once(script, allocator).values
-    # Of a region that was taken whole, the part that was used.
-    upper = allocator.used_extent_bytes() or max(seen["device_bytes"], seen["peak_reserved_bytes"])
+    upper = max(seen["device_bytes"], seen["peak_reserved_bytes"])
+    extent = allocator.used_extent_bytes()
+    if extent is not None:
+        # A region is taken whole, whatever is used of it; in a smaller one blocks lie otherwise.
+        upper = min(upper, _EXTENT_MARGIN * extent)
     return _Task(workload, script, int(upper), seen["replay_seconds"])
 
 

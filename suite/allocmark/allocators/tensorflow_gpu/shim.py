@@ -17,6 +17,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
@@ -64,7 +65,11 @@ def installed_version() -> str:
             return importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    raise NotMeasurableError("tensorflow is not installed here")
+    # A tree of packages may come without metadata.
+    loaded = sys.modules.get("tensorflow")
+    if loaded is None:
+        raise NotMeasurableError("tensorflow is not installed here")
+    return str(loaded.__version__)
 
 
 def build() -> Path:
