@@ -38,7 +38,12 @@ def test_the_meter_tells_what_the_driver_misses_beyond_reserved() -> None:
     found = outside.outside_bytes(None, facts | {"gpu": "NVIDIA H200"})
     assert (found.value_bytes, found.assumed) == (GIB, False)
     assert "other processes" in found.source
-    found = outside.outside_bytes(None, facts | {"process_bytes": 13 * GIB + MIB})
+    # Ten MiB that NVML lists for nobody are the driver's own: the card must hold them too.
+    found = outside.outside_bytes(None, facts | {"process_bytes": 14 * GIB - 10 * MIB})
+    assert (found.value_bytes, found.source) == (GIB, "recorded cudaMemGetInfo less reserved")
+    shared = facts | {"process_bytes": 13 * GIB + MIB}
+    assert outside.others_bytes(shared) == GIB - MIB
+    found = outside.outside_bytes(None, shared)
     assert (found.value_bytes, found.source[:13]) == (MIB, "recorded NVML")
 
 

@@ -118,6 +118,7 @@ class _Run:
     ) -> None:
         self._script, self._allocator = script, allocator
         self._device, self._recorder = device, recorder
+        self._caches = Capability.CACHE in allocator.capabilities
         self._has_history = driver_history.keeps(allocator)
         self._serves_bytes: int | None = None
         self._fails_bytes = script.peak_requested_bytes // STEP_BYTES * STEP_BYTES - STEP_BYTES
@@ -146,7 +147,14 @@ class _Run:
             self._send_calls(_uncached(script.trace), "")
 
     def within(self, capacity_bytes: int, ballast: Ballast) -> None:
-        """Run with that much left to it; say where it fails if it does, and draw that moment."""
+        """Run with that much left to it; say where it fails if it does, and draw that moment.
+
+        Without a cache there is nothing to see in a run that is known to fit.
+        """
+        if not self._caches and self._serves_bytes and self._serves_bytes <= capacity_bytes:
+            self._figure("completes", "bool", 1)
+            self._figure("capacity_bytes", "bytes", capacity_bytes)
+            return
         allocator = self._leave(capacity_bytes, ballast)
         first = allocator.stats()
         if self._has_history:
@@ -195,6 +203,11 @@ class _Run:
         """Look for the smallest capacity in about that time."""
         if self._serves_bytes is None:
             raise NotMeasurableError("it completed in no run: there is no upper end to search from")
+
+        if not self._caches:  # It can give nothing back, so it needs what it was seen to hold.
+            self._figure("smallest_capacity_bytes", "bytes", self._serves_bytes)
+            self._figure("resolution_bytes", "bytes", STEP_BYTES)
+            return
 
         def completes(capacity_bytes: int) -> bool:
             return replay(self._script, self._leave(capacity_bytes, ballast)).completed

@@ -74,7 +74,7 @@ class Answer:
     outside: Term
     card: Term | None
     card_is_recorded: bool
-    """Whether the card is the one of the recorded run, not one that was asked for."""
+    """Whether the card is the one of the recorded run, which had it for itself."""
     where: str
     emulated: bool
     doubts: Sequence[str]
@@ -99,8 +99,8 @@ class Answer:
         on_card = self.card_is_recorded and own.figure("capacity_bytes") is not None
         if self.recording.counted.get("retries") and not on_card:
             return (
-                "the recorded run was short of memory and gave its cache back: only a replay on "
-                "its own card (without --capacity) can be held against it"
+                "the recorded run was short of memory and gave its cache back: only a replay in "
+                "the same memory (its card, alone, without --capacity) can be held against it"
             )
         if own.reason and not on_card:
             return "the recorded setting could not be replayed: nothing to hold against"

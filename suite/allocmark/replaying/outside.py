@@ -14,6 +14,7 @@ from typing import Any
 from allocmark.emulator import profile
 from allocmark.units import GIB, KIB, MIB, format_bytes
 
+_UNLISTED_BYTES = 64 * MIB
 _UNITS = {"bytes": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
 _SIZE = r"([\d.]+) (bytes|KiB|MiB|GiB)"
 _IN_USE = re.compile(rf"this process has {_SIZE} memory in use")
@@ -63,14 +64,30 @@ def _from_text(text: str) -> Term | None:
 
 def _from_meter(recorded: Mapping[str, Any]) -> Term | None:
     reserved, process = recorded.get("reserved_bytes"), recorded.get("process_bytes")
-    if isinstance(reserved, int) and isinstance(process, int) and process > reserved:
+    others = others_bytes(recorded)
+    if isinstance(reserved, int) and isinstance(process, int) and others and process > reserved:
         return Term(process - reserved, "recorded NVML figure of the process less reserved")
     total, free = recorded.get("total_bytes"), recorded.get("free_bytes")
     if not (isinstance(total, int) and isinstance(free, int) and isinstance(reserved, int)):
         return None
     left = total - free - reserved
-    source = "recorded cudaMemGetInfo less reserved; other processes of that GPU are in it"
+    source = "recorded cudaMemGetInfo less reserved"
+    if process is None:
+        source += "; other processes of that GPU are in it"
     return Term(left, source) if left > 0 else None
+
+
+def others_bytes(recorded: Mapping[str, Any]) -> int:
+    """Return what other processes held of the recorded card, 0 where nothing of it is known.
+
+    The driver itself holds some MiB that it lists for no process.
+    """
+    names = ("total_bytes", "free_bytes", "process_bytes")
+    total, free, process = (recorded.get(name) for name in names)
+    if not (isinstance(total, int) and isinstance(free, int) and isinstance(process, int)):
+        return 0
+    left = total - free - process
+    return left if left > _UNLISTED_BYTES else 0
 
 
 def _committed(gpu: str) -> Term:

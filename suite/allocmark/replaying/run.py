@@ -65,6 +65,7 @@ def replay(
             f"a card of {outside.in_words(card or around)} has no room for the "
             f"{outside.in_words(around)} outside the allocator: give --outside or a larger card"
         )
+    others = outside.others_bytes(recording.environment)
     emulated = place.is_emulated(options.emulated)
     live_bytes = recording.trace.peak_requested_bytes
     jobs = options.jobs or ((os.cpu_count() or 1) if emulated else 1)
@@ -99,10 +100,10 @@ def replay(
         _ranked(answers),
         around,
         card,
-        card is not None and options.capacity_bytes is None,
+        card is not None and options.capacity_bytes is None and not others,
         where,
         emulated,
-        [*recording.doubts, *_doubts(recording, chosen, emulated)],
+        [*recording.doubts, *_doubts(recording, chosen, emulated, others)],
         time.monotonic() - begin,
     )
 
@@ -194,9 +195,16 @@ def _ranked(answers: Sequence[SettingAnswer]) -> list[SettingAnswer]:
     return sorted(answers, key=key)
 
 
-def _doubts(recording: Recording, chosen: Sequence[Setting], emulated: bool) -> list[str]:
+def _doubts(
+    recording: Recording, chosen: Sequence[Setting], emulated: bool, others: int
+) -> list[str]:
     """Say what differs between the recorded program and what replays it."""
     told = []
+    if others:
+        told.append(
+            f"other processes held {format_bytes(others)} of the recorded card: the replays have "
+            "all of it, so the recorded run, which had less, is not held against them"
+        )
     pools = [s.name for s in chosen if "cudaMallocAsync" in str(s.allocator.environment)]
     if emulated and pools:
         told.append(
