@@ -1,6 +1,8 @@
 """Where an allocator puts blocks: which hole it takes, and when free neighbours become one.
 
-Document ``placement``, subject = allocator (those of every run that cache). One child. A block of
+Document ``placement``, subject = allocator: those of every run that cache, less those over the
+driver's own pool, which places blocks itself, and TensorFlow's greedy mode, whose allocator is that
+of its limit. One child. A block of
 512 MiB is taken and freed, so that all that follows is cut out of one piece; then a crafted
 sequence asks, and the address that comes back answers.
 
@@ -40,6 +42,9 @@ _REQUESTS = {44 * MIB: 48 * MIB, 52 * MIB: 56 * MIB}
 """Request to the smallest hole that holds it; the first hole of all is larger."""
 _HALF = 40 * MIB
 _METER = "addresses of blocks"
+_LEFT_OUT = frozenset(
+    {"cuda-malloc-async-0", "cuda-malloc-async-max", "torch-async", "tf-async", "tf-greedy"}
+)
 _LIMIT_S = 120.0
 METRICS: Mapping[str, str] = {"best_fit": "count", "merges_at_free": "count", "splits": "count"}
 
@@ -50,7 +55,8 @@ class Placement(AllocatorExperiment):
     name = "placement"
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
-        return is_base(allocator) and Capability.CACHE in allocator.capabilities
+        caches = Capability.CACHE in allocator.capabilities
+        return is_base(allocator) and caches and allocator.name not in _LEFT_OUT
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
         return [{}]

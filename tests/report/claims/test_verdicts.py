@@ -136,7 +136,12 @@ FLIPS: Sequence[tuple[str, Ruling, Changes, Ruling]] = (
         IN_PART,
     ),
     ("tf-greedy", HOLDS, [(_tf(GREEDY, "taken_share", point="first tensor"), 0.1)], FAILS),
-    ("tf-greedy-when", FAILS, [(_tf(GREEDY, "taken_share", point="device created"), 0.95)], HOLDS),
+    (
+        "tf-greedy-when",
+        IN_PART,
+        [(_tf(GREEDY, "taken_share", point="device created"), 0.95)],
+        HOLDS,
+    ),
     (
         "tf-greedy-gpus",
         FAILS,

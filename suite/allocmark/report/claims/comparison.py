@@ -287,7 +287,9 @@ def _reclaim_tensorflow(case: Case) -> Verdict:
         _returned(case, ("all dropped",)),
     )
     last = _returned(case, ("5 s later", "1 s later"))
-    later = case.show("later", Text(f"given back: {last['after']}", f"归还：{last['after']}"), last)
+    later = case.show(
+        "later", Text(f"given back: {last['after']}", f"{last['after'].split()[0]} 秒后归还"), last
+    )
     if later <= _LITTLE * live:
         ruling = Ruling.FAILS
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from allocmark.report.claims import context, scores, torch_cache
 from allocmark.report.claims.case import Case, Row
 from allocmark.report.claims.claim import Claim, Ruling, Verdict
@@ -12,6 +14,7 @@ _GUESSING = 1.5
 """A sign whose precision is below this many times the base rate hardly beats guessing."""
 _GOOD_PRECISION = 0.75
 _GOOD_RECALL = 0.5
+_MANY_RETRIES = 5
 _MOST = 0.5
 _OFTEN = 1 / 3
 _FIRST_RELEASE, _SAID_RELEASE = "1.4", "1.9"
@@ -53,16 +56,14 @@ def _rule_30(case: Case) -> Verdict:
 
 
 def _rule_retries(case: Case) -> Verdict:
-    return _predictor(
+    verdict = _predictor(
         case,
         scores.RULE_RETRIES,
         Text(
             "Of the runs with a retry {rule_precision} failed, of all runs {base}; it announced "
-            "{rule_recall} of the failures. Retries before a failure are a sign, their number is "
-            "no measure.",
-            "出现重试的运行有 {rule_precision} 失败，"
-            "全部运行为 {base}；预示了 {rule_recall} 的失败。"
-            "失败前的重试是迹象，次数不是度量。",
+            "{rule_recall} of the failures.",
+            "出现重试的运行有 {rule_precision} 失败，全部运行为 {base}；"
+            "预示了 {rule_recall} 的失败。",
         ),
         Text(
             "It counts how often the driver refused and the cache was emptied: that happens when "
@@ -70,6 +71,17 @@ def _rule_retries(case: Case) -> Verdict:
             "它统计驱动拒绝后清空缓存的次数：显存不足时就会发生，与是否碎片无关。",
         ),
     )
+    many = scores.Sign(scores.RULE_RETRIES.metric, _MANY_RETRIES)
+    one = case.apart()
+    scores.score(one, "many", many, scores.with_sign(one, many))
+    precision = next((e for e in one.evidence if e.name == "many_precision"), None)
+    if precision is None or verdict.condition is None:
+        return verdict
+    condition = Text(
+        verdict.condition.en + f" With more than {_MANY_RETRIES} retries {{many_precision}} did.",
+        verdict.condition.zh + f"重试超过 {_MANY_RETRIES} 次时为 {{many_precision}}。",
+    )
+    return replace(verdict, evidence=(*verdict.evidence, precision), condition=condition)
 
 
 def _version(case: Case) -> Verdict:

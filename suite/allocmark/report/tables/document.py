@@ -9,6 +9,8 @@ from allocmark.report.claims.claim import Evidence, Judged, Ruling
 from allocmark.report.claims.text import Text
 from allocmark.report.table import Cell, Table, empty, label
 
+_EXPLAINED = (Ruling.IN_PART, Ruling.FAILS)
+"""Verdicts that a reader wants to know more of at once."""
 FIGURE, VERDICT = Text("figure", "数值"), Text("verdict", "结论")
 
 
@@ -87,7 +89,7 @@ def _cells(judged: Judged, stated: Stated, said: Said) -> list[Cell]:
     else:
         shown = label("")
     words = verdict.ruling.words
-    if verdict.ruling is Ruling.IN_PART and verdict.condition is not None:
+    if verdict.ruling in _EXPLAINED and verdict.condition is not None:
         condition = filled(judged, verdict.condition)
         words = Text(f"{words.en}: {condition.en}", f"{words.zh}：{condition.zh}")
     return [said(stated.words), shown, said(words)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allocmark.report.grid import METRIC, SUBJECT, Key
+from allocmark.report.grid import METRIC, SUBJECT, Key, size
 from allocmark.report.panel import Panel
 from allocmark.report.section import make, values
 from allocmark.report.table import Table
@@ -50,6 +50,25 @@ _CAPACITY = (
     ("search_runs", "Runs of the workload that each search took", ""),
 )
 
+_ANSWERS = ("best_fit", "merges_at_free", "splits")
+_PLACEMENT = (
+    (
+        _ANSWERS,
+        Key("metric", "metric", METRIC.show, _ANSWERS),
+        "answers",
+        "Where blocks go",
+        "1: yes. Best fit: the smallest hole that holds the request is taken; merges at free: "
+        "freed neighbours are one at once; splits: the rest of a hole is used.",
+    ),
+    (
+        ("hole_bytes",),
+        Key("request", "request", size),
+        "hole-bytes",
+        "The hole that a request went into",
+        "Holes of 64, 48 and 56 MiB were free, in this order.",
+    ),
+)
+
 
 def tables(panel: Panel) -> list[Table]:
     """Return one table for each glance, and one with the whole vector for each workload."""
@@ -81,5 +100,18 @@ def tables(panel: Panel) -> list[Table]:
             mark_meters=True,
         )
         for workload in values(panel, "fragmentation", "workload")
+    ]
+    made += [
+        make(
+            panel,
+            "placement",
+            {"metric": metrics},
+            down=(SUBJECT,),
+            across=across,
+            name=name,
+            title=title,
+            about=about,
+        )
+        for metrics, across, name, title, about in _PLACEMENT
     ]
     return [table for table in made if table is not None]
