@@ -43,6 +43,7 @@ from allocmark.allocators.base import Allocator
 from allocmark.allocators.tensorflow_gpu.framework import QUIET
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure
+from allocmark.frameworks import why_absent
 from allocmark.probes.experiment import Experiment, Profile
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.replaying import fill
@@ -108,8 +109,12 @@ class TensorFlowPolicy(Experiment):
         self._pairs: Pairs | None = None
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
-        """Return the modes and torch; no allocator of the suite's has a part in it."""
-        return list(SUBJECTS)
+        """Return the modes and torch; no allocator of the suite's has a part in it.
+
+        A quick run measures torch here only where there is TensorFlow to set it against.
+        """
+        alone = not profile.all_settings and why_absent("tensorflow") is not None
+        return [s for s in SUBJECTS if not (alone and framework_of(s) == "torch")]
 
     def framework(self, subject: str) -> str:
         return framework_of(subject)
