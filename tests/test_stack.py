@@ -294,6 +294,26 @@ def test_the_cuda_of_other_frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lacks_cuda("jax", found) and not lacks_cuda("cupy", found)
 
 
+@pytest.mark.parametrize(("built", "cuda"), [("True", "12"), ("False", None)])
+def test_the_cuda_of_a_tensorflow_that_names_none_is_what_its_wheel_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, built: str, cuda: str | None
+) -> None:
+    info = tmp_path / "tf_nightly-2.23.0.dev1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: tf-nightly\nVersion: 2.23.0.dev1\n"
+        'Requires-Dist: numpy\nRequires-Dist: nvidia-cublas-cu12<13; extra == "and-cuda"\n'
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(
+        stack_module, "_DISTRIBUTIONS", {"tensorflow": ("tf-nightly",), "torch": ()}
+    )
+    monkeypatch.setattr(stack_module, "_CUDA_WHEELS", {})
+    text = f"build_info = collections.OrderedDict([('is_cuda_build', {built})])"
+    monkeypatch.setattr(stack_module, "_file_of", lambda package, path: text)
+    assert installed()["tensorflow cuda"] == cuda
+
+
 def test_cupy_built_from_source_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     _only(monkeypatch, {"cupy": "14.0"})
     assert not lacks_cuda("cupy", installed())

@@ -6,6 +6,7 @@ files that the wheels bring, the rest from NVML.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import importlib.util
@@ -14,7 +15,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ _CUDA_WHEELS: Mapping[str, Mapping[str, str]] = {
 _TORCH_VERSION = re.compile(r"^__version__ = '([^']+)'", re.MULTILINE)
 _TORCH_CUDA = re.compile(r"^cuda\b[^=]*= '([\d.]+)'", re.MULTILINE)
 _TENSORFLOW_CUDA = re.compile(r"['\"]cuda_version['\"]\s*[,:]\s*['\"](\d+\.\d+)")
+_TENSORFLOW_BUILT = re.compile(r"['\"]is_cuda_build['\"]\s*[,:]\s*True")
+_NEEDED_CUDA = re.compile(r"^nvidia-cublas-cu(\d+)")
 _LOCAL_CUDA = re.compile(r"\+cu(\d+)(\d)$")
 _ASK_S = 60.0
 
@@ -218,7 +221,11 @@ def _installed_here() -> dict[str, str | None]:
         found["torch cuda"] = _first(_TORCH_CUDA, text) or _local_cuda(found["torch"])
     if found["tensorflow"]:
         text = _file_of("tensorflow", "python/platform/build_info.py")
-        found["tensorflow cuda"] = _first(_TENSORFLOW_CUDA, text)
+        # Since 2.23 the file says only whether CUDA was there, and the wheel's needs which.
+        cuda = _first(_TENSORFLOW_CUDA, text)
+        if cuda is None and _TENSORFLOW_BUILT.search(text):
+            cuda = _needed_cuda(_DISTRIBUTIONS["tensorflow"])
+        found["tensorflow cuda"] = cuda
     for name, wheels in _CUDA_WHEELS.items():
         cuda = next((c for wheel, c in wheels.items() if _version(wheel)), None)
         if found[name] and (cuda or name != "cupy"):  # CuPy built from source: for some CUDA.
@@ -239,6 +246,15 @@ def _version(distribution: str) -> str | None:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _needed_cuda(distributions: Iterable[str]) -> str | None:
+    """Return the CUDA of the libraries that a package asks for, among its extras."""
+    for name in distributions:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            needs = importlib.metadata.requires(name) or ()
+            return next((m[1] for need in needs if (m := _NEEDED_CUDA.match(need))), None)
+    return None
 
 
 def _file_of(package: str, path: str) -> str:
