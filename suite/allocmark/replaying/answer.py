@@ -39,6 +39,8 @@ class SettingAnswer:
     driver_time: DriverTime | None
     smallest_card_bytes: int | None
     no_retry_card_bytes: int | None
+    settled: bool = True
+    """Whether the search for the smallest capacity came to its end; else it may be smaller."""
     reason: str = ""
     error: str = ""
     in_force: str = ""
@@ -165,6 +167,7 @@ def _setting_json(answer: SettingAnswer) -> dict[str, Any]:
         "in_force": answer.in_force,
         "reason": answer.reason or None,
         "smallest_card_bytes": answer.smallest_card_bytes,
+        "settled": answer.settled,
         "no_retry_card_bytes": answer.no_retry_card_bytes,
         "fits": answer.completes,
         "error": answer.error or None,

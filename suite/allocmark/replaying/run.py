@@ -142,6 +142,8 @@ def _answer(
         reason = ". ".join(reason.split(". ")[:_SENTENCES])
         if reason.startswith("ran out of memory"):
             reason += "; the emulated driver has 1 TiB (--emulated)" * (not emulated)
+    if "driver_calls" not in {one.name for one in outcome.series}:
+        reasons["driver_seconds"] = f"{setting.name} does not tell the sizes of its driver calls"
     series = {one.name: one.columns for one in outcome.series}
     calls = series.get("capacity_driver_calls", series.get("driver_calls"))
     return SettingAnswer(
@@ -151,6 +153,7 @@ def _answer(
         driver_time.estimate(calls, gpu) if calls else None,
         None if least is None else int(least) + around.value_bytes,
         None if peak is None else int(peak) + around.value_bytes,
+        "smallest_capacity_bytes" in values and not found["smallest_capacity_bytes"].flags,
         reason,
         str(outcome.notes.get("error", "")),
         str(outcome.notes.get("setting", "")),

@@ -18,7 +18,7 @@ _COLUMNS = (
     "smallest\ncard",
     "without\nretry",
     "driver\ncalls",
-    "in driver",
+    "driver\ntime",
 )
 _ON_CARD = "this card"
 
@@ -60,7 +60,7 @@ def row(one: SettingAnswer, on_card: bool) -> list[str]:
         one.name + (" *" if one.setting.recorded else ""),
         _bytes(one.figure("peak_reserved_bytes")),
         "-" if waste is None else f"{waste:.1%}",
-        _bytes(one.smallest_card_bytes),
+        _bytes(one.smallest_card_bytes) + ("" if one.settled else " ~"),
         _bytes(one.no_retry_card_bytes),
         str(time.calls) if time else str(sum(calls)) if calls else "-",
         "-" if time is None else _seconds(time.seconds),
@@ -83,6 +83,8 @@ def _notes(answer: Answer) -> list[str]:
     told += [f"- {sentence}" for sentence in (explained.sentences if explained else ())]
     if answer.recorded is not None:
         told.append("- *: the setting that the run was recorded under")
+    if not all(one.settled for one in answer.settings if not one.reason):
+        told.append("- ~: the search was cut off by its time, or could not run: it may be smaller")
     told += [f"- {doubt}" for doubt in answer.doubts]
     told += [f"- {one.name}: {one.reason}" for one in answer.settings if one.reason]
     if any(one.driver_time for one in answer.settings):

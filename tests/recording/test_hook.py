@@ -1,0 +1,143 @@
+"""The hook inside the program, over a stand-in for torch: names of files, neighbours and faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import allocmark
+
+_HOOK = Path(allocmark.__file__).parent / "recording" / "hook"
+
+TORCH = """
+class _Version:
+    cuda = "13.0"
+version = _Version()
+__version__ = "2.99"
+class _C:
+    @staticmethod
+    def _cuda_attach_out_of_memory_observer(observer):
+        cuda.observer = observer
+class _Memory:
+    calls = []
+    def _record_memory_history(self, *args, **kwargs):
+        self.calls.append(kwargs)
+    def _snapshot(self):
+        return {"segments": [], "device_traces": [[{"action": "alloc"}] * 3]}
+class _Cuda:
+    OutOfMemoryError = MemoryError
+    memory = _Memory()
+    def _lazy_call(self, call):
+        self.start = call
+    def device_count(self): return 1
+    def memory_stats(self, device): return {"reserved_bytes.all.peak": 5, "num_alloc_retries": 2}
+    def mem_get_info(self, device): return 10, 100
+    def get_device_name(self, device): return "Fake"
+    def memory_reserved(self, device): return 4
+    def get_allocator_backend(self): return "native"
+cuda = _Cuda()
+"""
+
+
+def program(
+    tmp_path: Path, code: str, *, out: Path | None = None, path: str = "", **more: str
+) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """Run code with the hook in place; returns how it ended and what was reported."""
+    folder = tmp_path / "packages"
+    folder.mkdir(exist_ok=True)
+    (folder / "torch.py").write_text(TORCH)
+    reports = tmp_path / "reports"
+    reports.mkdir(exist_ok=True)
+    asked = {
+        "out": str(out or tmp_path / "s.pickle"),
+        "reports": str(reports),
+        "max_entries": 3,
+        "stacks": True,
+        "on_oom": False,
+    }
+    paths = os.pathsep.join(filter(None, [str(_HOOK), path, str(folder)]))
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": paths, "ALLOCMARK_RECORD": json.dumps(asked), **more},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    found = sorted(reports.glob("report.*"))
+    return ended, [json.loads(report.read_text()) for report in found]
+
+
+def test_history_begins_with_cuda_and_the_snapshot_is_plain_data(tmp_path: Path) -> None:
+    code = "import torch; torch.cuda.start(); print(torch.cuda.memory.calls[0])"
+    ended, reports = program(tmp_path, code)
+    assert "'max_entries': 3" in ended.stdout and "'context': 'all'" in ended.stdout
+    assert [(r["why"], r["entries"], r["full"]) for r in reports] == [("exit", 3, True)]
+    facts = pickle.loads((tmp_path / "s.pickle").read_bytes())["allocmark"]
+    assert facts["counters"] == {"0": {"peak_reserved_bytes": 5, "retries": 2}}
+    assert (facts["total_bytes"], facts["free_bytes"], facts["gpu"]) == (100, 10, "Fake")
+
+
+def test_without_cuda_nothing_is_written(tmp_path: Path) -> None:
+    ended, reports = program(tmp_path, "import torch")
+    assert (ended.returncode, reports) == (0, [])
+    assert not (tmp_path / "s.pickle").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("torch.cuda.observer(0, 1, 2, 3); raise MemoryError('no')", "oom"),
+        # A program that goes on after it has more to tell at its end.
+        ("torch.cuda.observer(0, 1, 2, 3)", "exit"),
+        ("raise ValueError('other')", "exit"),
+    ],
+)
+def test_the_snapshot_at_the_failure_is_kept_where_the_program_ended_by_it(
+    tmp_path: Path, code: str, why: str
+) -> None:
+    program(tmp_path, f"import torch; torch.cuda.start(); {code}")
+    assert pickle.loads((tmp_path / "s.pickle").read_bytes())["allocmark"]["why"] == why
+
+
+def test_each_process_has_a_file_of_its_own(tmp_path: Path) -> None:
+    code = "import torch; torch.cuda.start()"
+    program(tmp_path, code)
+    program(tmp_path, code)
+    program(tmp_path, code, RANK="3", WORLD_SIZE="4")
+    names = sorted(path.name for path in tmp_path.glob("*.pickle"))
+    assert [names[0], names[2]] == ["s.pickle", "s.rank3.pickle"]
+    assert names[1].startswith("s.pid")
+
+
+def test_a_fork_does_not_write_over_its_parent(tmp_path: Path) -> None:
+    code = "import os, torch; torch.cuda.start(); pid = os.fork(); pid and os.waitpid(pid, 0)"
+    _ended, reports = program(tmp_path, code)
+    assert len(reports) == 1
+
+
+def test_a_sitecustomize_of_the_users_own_is_run_too(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import builtins; builtins.mine = 'ran'")
+    ended, _ = program(tmp_path, "print(mine)", path=str(own))
+    assert ended.stdout == "ran\n"
+
+
+def test_a_fault_of_the_recording_never_ends_the_program(tmp_path: Path) -> None:
+    code = "import torch; torch.cuda.memory._snapshot = None; torch.cuda.start(); print('fine')"
+    ended, reports = program(tmp_path, code)
+    assert (ended.returncode, ended.stdout) == (0, "fine\n")
+    assert "TypeError" in reports[0]["fault"]
+    ended, reports = program(
+        tmp_path, "import torch; torch.cuda.start()", out=tmp_path / "no" / "s"
+    )
+    assert ended.returncode == 0
+    assert any("FileNotFoundError" in r.get("fault", "") for r in reports)
