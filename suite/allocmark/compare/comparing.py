@@ -12,7 +12,7 @@ import gc
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median, variance
 
@@ -85,7 +85,7 @@ def compare_pair(pair: Pair, thresholds: Thresholds) -> Comparison:
     if not both:
         raise AllocmarkError(f"the two share no figure: {_why(pair)}")
     rules = [thresholds.of(couple.place) for couple in both]
-    kept = [(c, r) for c, r in zip(both, rules, strict=True) if not r.ignore]
+    kept = [(as_read(c, r), r) for c, r in zip(both, rules, strict=True) if not r.ignore]
     judged = judge([c for c, _ in kept], [r for _, r in kept])
     rows = tuple(_row(c, r, j) for (c, r), j in zip(kept, judged, strict=True))
     return Comparison(
@@ -208,15 +208,16 @@ def _ranks(couple: Couple, moved: float) -> bool | None:
 
 
 def _readings(both: Sequence[Couple], rules: Sequence[Rule]) -> noise.Readings:
+    pairs = list(zip(both, rules, strict=True))
     numbers: dict[tuple[object, ...], int] = {}
     process = [
         numbers.setdefault((*c.key[:6], r.group) if r.process else (*c.key, r.group), len(numbers))
-        for c, r in zip(both, rules, strict=True)
+        for c, r in pairs
     ]
     return noise.Readings(
         _logarithms([couple.a for couple in both]),
         _logarithms([couple.b for couple in both]),
-        np.asarray([_within(couple) for couple in both]),
+        np.asarray([_within(c) if r.reading == "median" else 0.0 for c, r in pairs]),
         np.asarray(process, dtype=np.int64),
         np.asarray([rule.process for rule in rules]),
         np.asarray([rule.figure for rule in rules]),
@@ -267,8 +268,8 @@ def _row(couple: Couple, rule: Rule, judged: Judged) -> Row:
     return Row(
         couple.source.machine, key.profile, key.probe, key.subject, key.metric,
         next(iter(couple.b.values())).unit, dict(sorted(key.axes)), rule.group, is_exact(couple),
-        document.emulated, a, b, ratio, judged.low, judged.high, judged.q, judged.verdict,
-        judged.note, judged.open, document.command,
+        rule.reading, document.emulated, a, b, ratio, judged.low, judged.high, judged.q,
+        judged.verdict, judged.note, judged.open, document.command,
     )  # fmt: skip
 
 
@@ -310,6 +311,21 @@ def _why(pair: Pair) -> str:
         probes = sorted({source.document.probe for source in side.sources})
         told.append(f"{letter} has {', '.join(probes)} of {', '.join(lines)}")
     return f"{'; '.join(told)}: compare the same profile and experiments"
+
+
+def as_read(couple: Couple, rule: Rule) -> Couple:
+    """Return the couple with the reading that the rule compares as its values."""
+    if rule.reading == "median" or is_exact(couple):
+        return couple
+    a, b = ({run: _fastest(f) for run, f in side.items()} for side in (couple.a, couple.b))
+    return replace(couple, a=a, b=b)
+
+
+def _fastest(figure: Figure) -> Figure:
+    if not figure.samples:
+        return figure
+    # The interval is the median's, so it is none of this value.
+    return replace(figure, value=min(figure.samples), interval=None)
 
 
 def _values(cell: Mapping[Run, Figure]) -> list[float]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from allocmark.compare.thresholds import Reading
 from allocmark.figures import Axis
 
 Verdict = Literal["same", "better", "worse", "changed", "unclear"]
@@ -19,12 +20,13 @@ VERDICTS: tuple[Verdict, ...] = ("worse", "better", "changed", "unclear", "same"
 class Row:
     """One figure that both sides have.
 
-    `place` is its name, ``probe/subject/metric axis=value …``. `a` and `b` are the values (the
-    medians over the runs of a side); `ratio` is b over a, `low` and `high` the 95 % interval of it
-    (None for exact figures, and where a value is 0). `q` is the probability of a false alarm after
-    the correction for the number of figures. `note` says in words what the verdict rests on, `open`
-    says that the difference would matter and that more runs can settle whether it is one, `command`
-    measures the figure again.
+    `place` is its name, ``probe/subject/metric axis=value …``. `a` and `b` are what is compared:
+    the medians, over the runs of a side, of the value or (`reading` says so) of the fastest
+    reading; `ratio` is b over a, `low` and `high` the 95 % interval of it (None for exact figures,
+    and where a value is 0). `q` is the probability of a false alarm after the correction for the
+    number of figures. `note` says in words what the verdict rests on, `open` says that the
+    difference would matter and that more runs can settle whether it is one, `command` measures the
+    figure again.
     """
 
     machine: str
@@ -36,6 +38,7 @@ class Row:
     axes: Mapping[str, Axis]
     group: str
     exact: bool
+    reading: Reading
     emulated: bool
     a: float
     b: float

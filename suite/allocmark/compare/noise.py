@@ -6,9 +6,9 @@ fresh ones), and a process can be slower throughout. So a figure's logarithm in 
     level + what its process does to all figures of its group + what it does by itself
 
 with standard deviations `process` and `figure`. They come from the thresholds, and from the
-residuals of the sides that have several runs: a variance learned from n degrees of freedom counts
-n, the threshold's counts `PRIOR` (the moderated t-test of Smyth 2004, "Linear Models and Empirical
-Bayes Methods", with the prior given).
+residuals of the sides that have several runs: with enough of these, the thresholds no longer count.
+A figure's own variance is moderated by that of its group (the moderated t-test of Smyth 2004,
+"Linear Models and Empirical Bayes Methods").
 
 Two questions are asked of a figure: did it move beside the figures of its process, and did these
 move together? Each has its probability; the smaller one counts twice (Bonferroni).
@@ -17,7 +17,7 @@ move together? Each has its probability; the smaller one counts twice (Bonferron
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,11 @@ from scipy import stats
 from allocmark.statistics import CONFIDENCE
 
 PRIOR = 8.0
-"""The degrees of freedom that the thresholds' deviations count for."""
-LEAST_TOGETHER = 8
+"""The degrees of freedom that the group's variance counts for beside a figure's own."""
+LEARNT = 4.0
+"""From so many degrees of freedom on, runs alone say how processes differ: the thresholds stand in
+where there are fewer."""
+LEAST_TOGETHER = 5
 """In a process with fewer figures of a group, what moves together cannot be told apart."""
 
 Floats = NDArray[np.float64]
@@ -77,6 +80,7 @@ def moves(read: Readings) -> Moves:
     alone = difference - together
     shrink = np.sqrt(1 / _runs(read.a) + 1 / _runs(read.b))
 
+    read = _folded(read, shared)
     process_variance, process_dof, figure_variance, figure_dof = _variances(read, shared)
     own = np.maximum(figure_variance, read.within)
     se_alone = np.sqrt(own) * shrink
@@ -117,6 +121,7 @@ class Spread:
     process_sd: float
     process_dof: float
     figure_sd: float
+    typical_sd: float
 
 
 def spread(sides: Sequence[Floats], process: Ints) -> Spread:
@@ -130,6 +135,7 @@ def spread(sides: Sequence[Floats], process: Ints) -> Spread:
             float(np.sqrt(common / common_dof)) if common_dof else 0.0,
             float(common_dof),
             float(np.sqrt(alone.sum() / dof_alone.sum())),
+            float(np.sqrt(_typical(alone, dof_alone))),
         )
 
 
@@ -137,9 +143,9 @@ def _variances(read: Readings, shared: NDArray[np.bool_]) -> tuple[Floats, Float
     """Return the variances of both kinds for each figure, with their degrees of freedom.
 
     A process's own is pooled over the processes of the same threshold; a figure's is its own,
-    moderated by that of all figures of the same threshold.
+    moderated by that of the figure in the middle among those of the same threshold.
     """
-    together, process_dof, alone, figure_dof = _residuals((read.a, read.b), read.process, shared)
+    together, process_dof_of, alone, figure_dof = _residuals((read.a, read.b), read.process, shared)
     _, kind = np.unique(
         np.stack([read.process_sd, read.figure_sd], axis=1), axis=0, return_inverse=True
     )
@@ -147,17 +153,46 @@ def _variances(read: Readings, shared: NDArray[np.bool_]) -> tuple[Floats, Float
     first = np.zeros(len(kind), dtype=bool)
     first[np.unique(read.process, return_index=True)[1]] = True
 
-    def pooled(values: Floats, among: NDArray[np.bool_]) -> Floats:
-        sums = np.bincount(kind[among], values[among], minlength=kind.max() + 1)
-        return np.asarray(sums[kind])
+    process, process_dof = np.empty(len(kind)), np.empty(len(kind))
+    typical = np.empty(len(kind))
+    for number in range(kind.max() + 1):
+        among = kind == number
+        once = among & first
+        dof = process_dof_of[once].sum()
+        learnt = dof >= LEARNT
+        process_dof[among] = dof if learnt else PRIOR
+        told = read.process_sd[among][0] ** 2
+        process[among] = together[once].sum() / dof if learnt else told
+        found = _typical(alone[among], figure_dof[among])
+        learnt = figure_dof[among].sum() >= LEARNT
+        typical[among] = found if learnt else read.figure_sd[among][0] ** 2
+    # Never less than its own: a figure that does not hold still is not helped by those that do.
+    figure = np.maximum(
+        (PRIOR * typical + alone) / (PRIOR + figure_dof), alone / np.maximum(figure_dof, 1)
+    )
+    return process, process_dof, figure, PRIOR + figure_dof
 
-    every = np.ones(len(kind), dtype=bool)
-    p_sum, p_dof = pooled(together, first), pooled(process_dof, first)
-    f_sum, f_dof = pooled(alone, every), pooled(figure_dof, every)
-    process = (PRIOR * read.process_sd**2 + p_sum) / (PRIOR + p_dof)
-    typical = (PRIOR * read.figure_sd**2 + f_sum) / (PRIOR + f_dof)
-    figure = (PRIOR * typical + alone) / (PRIOR + figure_dof)
-    return process, PRIOR + p_dof, figure, PRIOR + figure_dof
+
+def _typical(squares: Floats, dof: Floats) -> float:
+    """Return the variance of the figure in the middle: a few that never hold still do not count.
+
+    A sum of squares of n degrees of freedom is the variance times a chi-squared variable, whose
+    median is known.
+    """
+    known = dof > 0
+    if not known.any():
+        return 0.0
+    return float(np.median(squares[known] / stats.chi2.median(dof[known])))
+
+
+def _folded(read: Readings, shared: NDArray[np.bool_]) -> Readings:
+    """Return the readings with both deviations in one where they cannot be told apart."""
+    both = np.hypot(read.process_sd, read.figure_sd)
+    return replace(
+        read,
+        process_sd=np.where(shared, read.process_sd, 0.0),
+        figure_sd=np.where(shared, read.figure_sd, both),
+    )
 
 
 def _residuals(

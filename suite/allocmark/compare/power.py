@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from allocmark.compare import noise
-from allocmark.compare.comparing import is_exact, judge
+from allocmark.compare.comparing import as_read, is_exact, judge
 from allocmark.compare.pairing import Couple, couples
 from allocmark.compare.planting import counted_up, drawn, plant
 from allocmark.compare.sides import Pair, Side, read_side
@@ -124,7 +124,7 @@ def simulate(
     for one, other in deals:
         pair = Pair(_joined([runs[i] for i in one]), _joined([runs[i] for i in other]))
         both = [(c, thresholds.of(c.place)) for c in couples(pair)[0]]
-        kept = [(c, r) for c, r in both if not r.ignore]
+        kept = [(as_read(c, r), r) for c, r in both if not r.ignore]
         _exact(power, [item for item in kept if is_exact(item[0])])
         _sampled(power, [item for item in kept if not is_exact(item[0])], steps, generator)
     return power
@@ -191,7 +191,7 @@ def spreads(runs: Sequence[Side], thresholds: Thresholds) -> dict[str, noise.Spr
     """Return what the runs differ by, by group: what `thresholds.toml` should say."""
     everything = _joined(runs)
     both = [(c, thresholds.of(c.place)) for c in couples(Pair(everything, everything))[0]]
-    kept = [(c, r) for c, r in both if not (r.ignore or is_exact(c) or _zero(c))]
+    kept = [(as_read(c, r), r) for c, r in both if not (r.ignore or is_exact(c) or _zero(c))]
     found = {}
     for name in sorted({rule.group for _, rule in kept}):
         chosen = [(c, r) for c, r in kept if r.group == name and len(c.a) > 1]
@@ -232,11 +232,12 @@ def text(power: Power) -> str:
 
 def spread_text(found: Mapping[str, noise.Spread], thresholds: Thresholds) -> str:
     """Return what runs differ by, beside what the thresholds say."""
-    lines = [f"  {'figures':28}{'process':>9}{'figure':>9}{'thresholds say':>24}"]
+    lines = [f"  {'figures':28}{'process':>9}{'figure':>9}{'typical':>9}{'thresholds say':>24}"]
     for name, spread in found.items():
         rule = next(rule for rule in thresholds.rules if rule.group == name)
         lines.append(
             f"  {name:28}{_percent(spread.process_sd):>9}{_percent(spread.figure_sd):>9}"
+            f"{_percent(spread.typical_sd):>9}"
             f"{_percent(rule.process):>14} {_percent(rule.figure):>9}"
         )
     return "\n".join(lines)

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 from allocmark.errors import AllocmarkError
 
 Better = Literal["less", "more", "neither"]
+Reading = Literal["median", "fastest"]
 _NUMBERS = ("least", "process", "figure")
 
 
@@ -30,6 +31,7 @@ class Rule:
     least: float = 0.05
     process: float = 0.0
     figure: float = 0.10
+    reading: Reading = "median"
     better: Better = "less"
     ignore: bool = False
 
@@ -85,4 +87,6 @@ def _rule(entry: dict[str, Any]) -> Rule:
             raise ValueError(f"{name} of {rule.pattern} is {number!r}, not a share such as 0.05")
     if rule.better not in get_args(Better):
         raise ValueError(f"better of {rule.pattern} is {rule.better!r}, not less, more or neither")
+    if rule.reading not in get_args(Reading):
+        raise ValueError(f"reading of {rule.pattern} is {rule.reading!r}, not median or fastest")
     return rule
