@@ -36,7 +36,9 @@ def replay(
     if format not in _FORMATS:
         raise UnknownNameError("format", format, list(_FORMATS))
     asked = Asked(file, setting or (), capacity, outside, device, emulated, page)
-    typer.echo(answer(asked, format), nl=False)
+    text, code = answer(asked, format)
+    typer.echo(text, nl=False)
+    raise typer.Exit(code)
 
 
 def record(

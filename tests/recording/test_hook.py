@@ -98,6 +98,8 @@ def test_without_cuda_nothing_is_written(tmp_path: Path) -> None:
         # A program that goes on after it has more to tell at its end.
         ("torch.cuda.observer(0, 1, 2, 3)", "exit"),
         ("raise ValueError('other')", "exit"),
+        # The second follows at once: it is written at the end.
+        ("f = torch.cuda.observer; f(0, 1, 2, 3); f(0, 1, 2, 3); raise MemoryError", "exit"),
     ],
 )
 def test_the_snapshot_at_the_failure_is_kept_where_the_program_ended_by_it(

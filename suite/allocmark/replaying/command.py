@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from allocmark.errors import AllocmarkError
+from allocmark.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError
 from allocmark.importers import reader
 from allocmark.replaying import page, table
 from allocmark.replaying.answer import Answer
@@ -47,21 +47,26 @@ def find(asked: Asked) -> Answer:
     return replay(reader.read(asked.file, asked.device), options, _progress)
 
 
-def answer(asked: Asked, form: str) -> str:
-    """Return the answer as text: a ``table``, or ``json``; writes the page where one is asked."""
+def answer(asked: Asked, form: str) -> tuple[str, int]:
+    """Return the answer as text, a ``table`` or ``json``, and the exit code; writes the page.
+
+    The code is `EXIT_UNCLEAR` where no setting could be replayed to its end.
+    """
     if asked.page is not None and not asked.page.absolute().parent.is_dir():
         raise AllocmarkError(f"{asked.page.parent} is no folder: name another --page")
     found = find(asked)
     if asked.page is not None:
         page.write(asked.page, found)
+    replayed = any(one.smallest_card_bytes is not None for one in found.settings)
+    code = EXIT_FINE if replayed else EXIT_UNCLEAR
     if form == "json":
         explained = explain(found)
         plain = found.to_json() | {"explanation": explained.to_json() if explained else None}
-        return json.dumps(plain, indent=1, allow_nan=False) + "\n"
+        return json.dumps(plain, indent=1, allow_nan=False) + "\n", code
     width = shutil.get_terminal_size((_WIDTH, 0)).columns
     stream = io.StringIO()
     table.show(found, Console(file=stream, width=max(width, _WIDTH), highlight=False))
-    return stream.getvalue()
+    return stream.getvalue(), code
 
 
 def _progress(name: str) -> None:

@@ -26,6 +26,8 @@ VARIABLE = "ALLOCMARK_RECORD"
 FORMAT = 1
 _PAIRS = 500
 _ROUNDS = 5
+_REST = 5
+"""After a snapshot at an OOM none is written for so many times as long as it took."""
 _DEPTH = 20
 """Frames on the stack while the cost of an event is measured."""
 _COUNTERS = {
@@ -84,7 +86,8 @@ class _Recorder:
         self._out = ""
         self._owner = 0
         self._begin = self._start_seconds = 0.0
-        self._ended_by_oom = False
+        self._ended_by_oom = self._passed_over = False
+        self._written_at, self._write_seconds = 0.0, 0.0
 
     def torch_imported(self, torch: Any) -> None:
         """Have the history begin with CUDA, without starting it."""
@@ -144,13 +147,18 @@ class _Recorder:
         sys.excepthook = hook
 
     def _on_oom(self, device: int, asked: int, total: int, free: int) -> None:
-        if os.getpid() == self._owner:
+        if os.getpid() != self._owner:
+            return
+        # A program that finds its batch size by failing must not write for longer than it runs.
+        rested = time.monotonic() - self._written_at
+        self._passed_over = rested < _REST * self._write_seconds
+        if not self._passed_over:
             self._write("oom")
 
     def _at_exit(self) -> None:
-        if os.getpid() != self._owner or self._asked["on_oom"]:
+        if os.getpid() != self._owner:
             return
-        if not self._ended_by_oom:
+        if self._passed_over or not (self._ended_by_oom or self._asked["on_oom"]):
             self._write("exit", measure=True)
 
     def _on_signals(self) -> None:
@@ -175,7 +183,8 @@ class _Recorder:
         except BaseException as error:
             self._report(why=why, fault=f"{type(error).__name__}: {error}"[:500])
             return
-        seconds = time.monotonic() - begin
+        self._written_at = time.monotonic()
+        self._write_seconds = seconds = self._written_at - begin
         entries = sum(map(len, snapshot["device_traces"]))
         told = {
             "why": why,
