@@ -6,9 +6,11 @@ Samples stay in the documents: a row holds what tables need of them.
 
 from __future__ import annotations
 
+import gc
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ DOCUMENT_COLUMNS = ("machine", "stack", "profile", "run", "probe", "subject", "e
 TEXT_COLUMNS = ("metric", "unit", "kind", "meter", "reason", "flags")
 NUMBER_COLUMNS = ("value", "low", "high", "n", "minimum", "maximum")
 FIXED_COLUMNS = ("document", *DOCUMENT_COLUMNS, *TEXT_COLUMNS, *NUMBER_COLUMNS)
+_FIXED = frozenset(FIXED_COLUMNS)
 FLAG_SEPARATOR = ";"
 
 MAY_BE_NEGATIVE = ("ratio",)
@@ -81,8 +84,11 @@ class _Text:
     codes: array[int] = field(default_factory=lambda: array("i"))
     names: dict[str, int] = field(default_factory=dict)
 
-    def append(self, text: str | None) -> None:
-        self.codes.append(-1 if text is None else self.names.setdefault(text, len(self.names)))
+    def extend(self, texts: Iterable[str | None]) -> None:
+        names = self.names
+        self.codes.extend(
+            [-1 if text is None else names.setdefault(text, len(names)) for text in texts]
+        )
 
     def column(self) -> pd.Categorical:
         return pd.Categorical.from_codes(
@@ -119,19 +125,21 @@ class _Rows:
         self.numbers: dict[str, array[float]] = {name: array("d") for name in NUMBER_COLUMNS}
         self.axes: dict[str, _Sparse] = {}
 
-    def add(self, index: int, row: Mapping[str, Any]) -> None:
-        self.documents.append(index)
+    def extend(self, index: int, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Take the rows of one document, column by column: thousands of files make millions."""
+        self.documents.extend([index] * len(rows))
         for name, text in self.text.items():
-            text.append(row[name])
+            text.extend(row[name] for row in rows)
         for name, numbers in self.numbers.items():
-            numbers.append(row[name])
-        for name, value in row["axes"].items():
-            axis = self.axes.setdefault(
-                f"axis_{name}" if name in FIXED_COLUMNS else name, _Sparse()
-            )
-            axis.rows.append(self.length)
-            axis.values.append(value)
-        self.length += 1
+            numbers.extend([row[name] for row in rows])
+        for position, row in enumerate(rows, self.length):
+            for axis_name, value in row["axes"].items():
+                name = f"axis_{axis_name}" if axis_name in _FIXED else axis_name
+                if (axis := self.axes.get(name)) is None:
+                    axis = self.axes[name] = _Sparse()
+                axis.rows.append(position)
+                axis.values.append(value)
+        self.length += len(rows)
 
     def frame(self, sources: Sequence[Source]) -> pd.DataFrame:
         owner = np.asarray(self.documents, dtype=np.int32)
@@ -156,6 +164,23 @@ def load(root: Path) -> Store:
     Raises `AllocmarkError` where there is no usable one; what is damaged, foreign, of a newer
     schema, there twice or absurd is left out and named in `Store.left_out`.
     """
+    with _uncollected():
+        return _load(root)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep Python from looking for cycles: there are none among millions of rows to look at."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _load(root: Path) -> Store:
     left_out: list[LeftOut] = []
     sources: list[Source] = []
     rows = _Rows()
@@ -172,6 +197,7 @@ def load(root: Path) -> Store:
             left_out.append(LeftOut(relative, reason))
             continue
         cells: set[tuple[Any, ...]] = set()
+        kept = []
         for row in figures:
             cell = (row["metric"], row["meter"], frozenset(row["axes"].items()))
             if cell in cells:
@@ -182,7 +208,8 @@ def load(root: Path) -> Store:
             if row["absurd"]:
                 sentence = f"{relative}: {row['metric']} of {row['absurd']} cannot be: left out"
                 left_out.append(LeftOut(relative, sentence))
-            rows.add(len(sources), row)
+            kept.append(row)
+        rows.extend(len(sources), kept)
         sources.append(source)
     if not sources:
         reasons = f" ({left_out[0].reason})" if left_out else ""

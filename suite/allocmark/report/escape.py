@@ -13,7 +13,7 @@ _FORMULA = ("=", "+", "-", "@")
 
 def visible(text: str) -> str:
     """Return the text on one line, with control and direction-changing characters spelled out."""
-    return "".join(map(_visible, text))
+    return text if text.isprintable() else "".join(map(_visible, text))
 
 
 def _visible(character: str) -> str:
