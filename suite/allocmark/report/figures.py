@@ -93,7 +93,7 @@ def waste(panel: Panel) -> Picture | None:
         )
         axes.grid(False)
         axes.set(xlabel="", ylabel="")
-        axes.tick_params(axis="x", rotation=35)
+        axes.set_xticks(axes.get_xticks(), axes.get_xticklabels(), rotation=35, ha="right")
 
     height = 2.5 + 0.3 * data["subject"].nunique() + _room(data["workload"])
     size = (9.0 + _room(data["subject"]), height)

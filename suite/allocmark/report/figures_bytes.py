@@ -10,13 +10,14 @@ from allocmark.report.grid import SUBJECT
 from allocmark.report.panel import Panel
 from allocmark.report.pictures import Picture, colours, draw
 from allocmark.report.section import select
+from allocmark.report.tables.context import STAGE, WHO
 from allocmark.units import GIB, MIB
 
 _METERS = ("nvml_process", "nvml_device")
 """By which bytes are shown: the first that has read any."""
 _BY = {"nvml_process": "by NVML, of the process", "nvml_device": "by NVML, of the device"}
-_FEW = 7
-"""Lines that can be told apart in one picture."""
+_WIDTHS = (11, 9, 7.5, 6, 4.5, 3, 1.5)
+"""Of lines in points: as many as can be told apart in one picture."""
 
 
 def context(panel: Panel) -> Picture | None:
@@ -25,8 +26,9 @@ def context(panel: Panel) -> Picture | None:
     rows = rows[rows["value"] > 0]
     if rows.empty:
         return None
-    names = list(dict.fromkeys(zip(rows["subject"], rows["module_loading"], strict=True)))
-    stages = list(dict.fromkeys(map(str, rows["stage"])))
+    pairs = dict.fromkeys(zip(rows["subject"], rows["module_loading"], strict=True))
+    names = sorted(pairs, key=lambda pair: (WHO.rank(pair[0]), pair[1] != "LAZY"))
+    stages = sorted(map(str, rows["stage"].unique()), key=STAGE.rank)
     data = pd.DataFrame(
         {
             "context of": rows["subject"].astype(str),
@@ -92,7 +94,7 @@ def streams(panel: Panel) -> Picture | None:
         return None
     size = rows["bytes"].min()
     rows = rows[rows["bytes"] == size].sort_values(["subject", "streams"])
-    names = sorted(map(str, rows["subject"].unique()), key=SUBJECT.rank)[:_FEW]
+    names = sorted(map(str, rows["subject"].unique()), key=SUBJECT.rank)[: len(_WIDTHS)]
     data = pd.DataFrame(
         {
             "subject": rows["subject"].astype(str),
@@ -103,9 +105,12 @@ def streams(panel: Panel) -> Picture | None:
     data = data[data["subject"].isin(names)].reset_index(drop=True)
 
     def paint(axes: Any, shown: pd.DataFrame) -> None:
-        for name, colour in colours(names).items():
+        # Thick below thin, so that a line on another does not hide it.
+        for width, (name, colour) in zip(_WIDTHS, colours(names).items(), strict=False):
             own = shown[shown["subject"] == name]
-            axes.plot(own["streams"], own["bytes"] / MIB, "o-", color=colour, label=name)
+            axes.plot(
+                own["streams"], own["bytes"] / MIB, "-", color=colour, label=name, linewidth=width
+            )
         counts = sorted(set(shown["streams"]))
         axes.set_xscale("log", base=2)
         axes.set_xticks(counts, [f"{count:g}" for count in counts])

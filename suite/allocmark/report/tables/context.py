@@ -15,9 +15,9 @@ _METERS = {
     "nvml_device": "NVML device",
     "mem_get_info": "cudaMemGetInfo",
 }
-_WHO = Key("subject", "context of", order=("driver", "runtime", "torch", "cupy", "jax"))
+WHO = Key("subject", "context of", order=("driver", "runtime", "torch", "cupy", "jax"))
 _LOADING = Key("module_loading", "module loading", order=("LAZY", "EAGER"))
-_STAGE = Key(
+STAGE = Key(
     "stage",
     "stage",
     order=(
@@ -40,38 +40,38 @@ _CALL = Key("call", "call")
 _BY_METER: tuple[tuple[str, tuple[Key, ...], str, str], ...] = (
     (
         "stage_bytes",
-        (_WHO, _LOADING, _STAGE),
+        (WHO, _LOADING, STAGE),
         "Device memory that each stage adds",
         "The first tensor (1 MiB) and its segment are among it.",
     ),
     (
         "total_bytes",
-        (_WHO, _LOADING, _STAGE),
+        (WHO, _LOADING, STAGE),
         "Device memory since before the first stage",
         "cudaMemGetInfo cannot be asked before there is a context.",
     ),
     (
         "processes_bytes",
-        (_WHO, Key("processes", "processes")),
+        (WHO, Key("processes", "processes")),
         "Idle contexts side by side: all together",
         "",
     ),
     (
         "process_bytes",
-        (_WHO, Key("processes", "processes")),
+        (WHO, Key("processes", "processes")),
         "Idle contexts side by side: each",
         "",
     ),
-    ("call_bytes", (_WHO, _CALL), "What NVML shows more after each call", ""),
+    ("call_bytes", (WHO, _CALL), "What NVML shows more after each call", ""),
     (
         "limited_context_bytes",
-        (_WHO, Key("limit", "limit"), Key("limit_bytes", "set to", size)),
+        (WHO, Key("limit", "limit"), Key("limit_bytes", "set to", size)),
         "Context and a kernel under device limits",
         "Stack is bytes for each thread; default is the untouched context.",
     ),
     (
         "live_bytes",
-        (_WHO, BYTES, Key("count", "live allocations")),
+        (WHO, BYTES, Key("count", "live allocations")),
         "What live allocations add",
         "What is beyond count times size is the cost of managing and rounding them.",
     ),
@@ -86,8 +86,8 @@ def tables(panel: Panel) -> list[Table]:
             panel,
             _PROBE,
             seconds,
-            down=(_WHO, _LOADING),
-            across=_STAGE,
+            down=(WHO, _LOADING),
+            across=STAGE,
             name="seconds",
             title="Time of each stage",
             about="Wall time in a fresh process until the GPU has finished the stage.",
@@ -113,7 +113,7 @@ def tables(panel: Panel) -> list[Table]:
             panel,
             _PROBE,
             {"metric": "context_created"},
-            down=(_WHO, _CALL),
+            down=(WHO, _CALL),
             across=METRIC,
             name="triggers",
             title="Calls that create a context",
