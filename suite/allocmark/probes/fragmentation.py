@@ -23,8 +23,9 @@ are cheap, and a cell declared exact whose samples differ is flagged ``does-not-
 
 Series ``memory``, axes ``{workload}``: ``event``, ``requested``, ``allocated``, ``reserved`` in
 bytes at about 300 events; a column the allocator does not tell is left out. Series ``every-event``
-(full runs, exact cells): the counters after every event (`fragmentation_events`). Note
-``setting``: the allocator's setting as the framework tells it.
+(full runs, workloads that record no streams, allocators that keep counters): the counters after
+every event (`fragmentation_events`). Note ``setting``: the allocator's setting as the framework
+tells it.
 """  # noqa: E501 - a table's row is one line
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ from allocmark.workloads import catalog
 _REPEATS = 3
 _REPEAT_SECONDS = 0.3
 """Exact cells are repeated only while the runs of a workload have taken no longer."""
+_EVERY_EVENT_SECONDS = 1.5
 _LIMIT_S = 150.0
 
 
@@ -117,6 +119,7 @@ def _measure_workload(
                 break
             restart(allocator)
             runs.append(run_once(script, allocator))
+        run_seconds = (time.monotonic() - begin) / len(runs)
     except Exception as error:
         for figure in missing(workload, in_words(error)):
             recorder.figure(figure)
@@ -124,12 +127,25 @@ def _measure_workload(
     for figure in figures(runs, script, allocator, workload):
         recorder.figure(figure)
     recorder.series("memory", {"workload": workload}, **runs[0].curve)
-    if request.parameters["every_event"] and exact and keeps_counters(allocator):
+    wanted = request.parameters["every_event"] and not script.records_streams
+    if wanted and Capability.RESTART in allocator.capabilities and keeps_counters(allocator):
         with recorder.stage(f"{workload}, every event"):
             restart(allocator)
             for counter, columns in every_event(script, allocator).items():
                 place = {"workload": workload, "counter": counter}
                 recorder.series(SERIES, {**place, "events": len(script)}, **columns)
+
+
+def _send_requests(workload: str, allocator: Allocator, recorder: Recorder) -> None:
+    requests = allocator.driver_requests()
+    if requests:
+        lowest = min((address for _, address in requests if address), default=0)
+        recorder.series(
+            "driver-requests",
+            {"workload": workload},
+            bytes=[size for size, _ in requests],
+            address=[address - lowest if address else 0 for _, address in requests],
+        )
 
 
 def _workloads(outcomes: Sequence[Outcome]) -> list[str]:
