@@ -147,6 +147,14 @@ class Allocator(ABC):
         """Return how far into its one fixed region blocks have lain, None where it has no such."""
         return None
 
+    def driver_requests(self) -> list[tuple[int, int]] | None:
+        """Return bytes and address of each request to the driver since the start, in order.
+
+        Bytes are 0 where it was refused, below 0 where memory was given back. None where this is
+        not told.
+        """
+        return None
+
     def segment_map(self) -> list[tuple[int, int]] | None:
         """Return bytes and live bytes of each segment held now, None where it tells no map."""
         return None

@@ -127,7 +127,9 @@ def _measure_workload(
     for figure in figures(runs, script, allocator, workload):
         recorder.figure(figure)
     recorder.series("memory", {"workload": workload}, **runs[0].curve)
-    wanted = request.parameters["every_event"] and not script.records_streams
+    _send_requests(workload, allocator, recorder)
+    cheap = run_seconds < _EVERY_EVENT_SECONDS
+    wanted = request.parameters["every_event"] and cheap and not script.records_streams
     if wanted and Capability.RESTART in allocator.capabilities and keeps_counters(allocator):
         with recorder.stage(f"{workload}, every event"):
             restart(allocator)

@@ -275,6 +275,9 @@ class Bfc(TensorFlowAllocator):
         regions = self._shim.regions()
         return self._end - regions[0][0] if regions and self._end else None
 
+    def driver_requests(self) -> list[tuple[int, int]] | None:
+        return None if self._shim is None else self._shim.border()
+
     def segment_map(self) -> list[tuple[int, int]] | None:
         if self._shim is None:
             return None

@@ -207,10 +207,12 @@ class Shim:
         self._library.am_tf_name(text, _NAME_BYTES)
         return text.value.decode()
 
-    def border(self) -> list[int]:
-        """Return what was asked of the driver in order, in bytes: 0 refused, below 0 given back."""
-        told: list[int] = self._rows(self._library.am_tf_border, 1)[:, 0].tolist()
-        return told
+    def border(self) -> list[tuple[int, int]]:
+        """Return bytes and address of each request to the driver, in order.
+
+        Bytes are 0 where it was refused, below 0 where a region was given back.
+        """
+        return [(n, a) for n, a in self._rows(self._library.am_tf_border, 2).tolist()]
 
     def regions(self) -> list[tuple[int, int]]:
         """Return address and bytes of each region held, by address."""

@@ -31,10 +31,14 @@ using tsl::SubAllocator;
 constexpr int kOutOfMemory = 2; // As cudaErrorMemoryAllocation.
 constexpr int kBuses = 16;      // More NUMA nodes with GPUs than any host has.
 
-// What an allocator asks of the driver and gives back, in order: bytes asked and granted are
-// positive, asked and refused zero, given back negative.
+struct Request {
+    std::int64_t bytes; // Granted: positive; refused: zero; given back: negative.
+    std::int64_t address;
+};
+
+// What an allocator asks of the driver and gives back, in order.
 struct Border {
-    std::vector<std::int64_t> log;
+    std::vector<Request> log;
     std::map<std::uintptr_t, std::int64_t> regions; // Held now: bytes by address.
     bool sees_returns = false;
 
@@ -42,7 +46,7 @@ struct Border {
     {
         return {[this](void *memory, int, std::size_t bytes) {
             const auto size = memory ? static_cast<std::int64_t>(bytes) : 0;
-            log.push_back(size);
+            log.push_back({size, reinterpret_cast<std::int64_t>(memory)});
             if (memory) regions[reinterpret_cast<std::uintptr_t>(memory)] = size;
         }};
     }
@@ -50,7 +54,7 @@ struct Border {
     std::vector<SubAllocator::Visitor> returned()
     {
         return {[this](void *memory, int, std::size_t bytes) {
-            log.push_back(-static_cast<std::int64_t>(bytes));
+            log.push_back({-static_cast<std::int64_t>(bytes), reinterpret_cast<std::int64_t>(memory)});
             regions.erase(reinterpret_cast<std::uintptr_t>(memory));
         }};
     }
@@ -158,11 +162,13 @@ int am_tf_stats(std::int64_t *out)
     if (!told) return -1;
     const Border &border = border_of(current);
     std::int64_t asks = 0, refused = 0, returns = 0, collections = 0;
-    for (std::size_t i = 0; i < border.log.size(); i++) {
-        asks += border.log[i] > 0;
-        refused += border.log[i] == 0;
-        returns += border.log[i] < 0;
-        collections += border.log[i] < 0 && (i == 0 || border.log[i - 1] >= 0);
+    bool returning = false;
+    for (const Request &request : border.log) {
+        asks += request.bytes > 0;
+        refused += request.bytes == 0;
+        returns += request.bytes < 0;
+        collections += request.bytes < 0 && !returning;
+        returning = request.bytes < 0;
     }
     // The live allocator's returns are not told: there were none if it still holds all it got.
     std::int64_t held = 0;
@@ -195,12 +201,16 @@ int am_tf_wait(void *)
 
 void am_tf_clear(void) { current->ClearStats(); }
 
-// The border's log; returns how many entries there are, of which `room` are written.
+// The border's log: two numbers a request (bytes, address); returns how many requests there are,
+// of which `room` are written.
 std::int64_t am_tf_border(std::int64_t *out, std::int64_t room)
 {
     const auto &log = border_of(current).log;
     const auto count = static_cast<std::int64_t>(log.size());
-    std::copy_n(log.begin(), std::min(count, room), out);
+    for (std::int64_t i = 0; i < std::min(count, room); i++) {
+        out[2 * i] = log[i].bytes;
+        out[2 * i + 1] = log[i].address;
+    }
     return count;
 }
 
