@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from allocmark.errors import EXIT_FINE, EXIT_REGRESSION, AllocmarkError
+from allocmark.errors import EXIT_BAD_INPUT, EXIT_FINE, EXIT_REGRESSION, AllocmarkError
 from allocmark.nightly.night import Options, run_night
 from allocmark.sentences import sentence
 
@@ -41,6 +41,12 @@ def main(arguments: Sequence[str]) -> int:
     except AllocmarkError as error:
         print(sentence(error), file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if error.filename is None:
+            raise
+        what = f"{error.filename} cannot be used ({error.strerror})"
+        print(f"allocmark: {what}: name another folder (--record, --scratch)", file=sys.stderr)
+        return EXIT_BAD_INPUT
     codes: dict[str, int] = {"regression": EXIT_REGRESSION, "unclear": given.exit_unclear}
     return codes.get(night.outcome or "", EXIT_FINE)
 
