@@ -29,7 +29,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--last", type=int, default=3, help="good nights it is held against")
     parser.add_argument("--rerun", type=int, default=2, help="rounds for what is unclear")
     parser.add_argument("--thresholds", type=Path)
-    parser.add_argument("--exit-unclear", type=int, default=0)
+    parser.add_argument("--exit-unclear", type=int, default=EXIT_FINE)
+    parser.add_argument("--exit-regression", type=int, default=EXIT_REGRESSION)
     own, filters = _split(arguments)
     given = parser.parse_args(own)
     options = Options(
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         what = f"{error.filename} cannot be used ({error.strerror})"
         print(f"allocmark: {what}: name another folder (--record, --scratch)", file=sys.stderr)
         return EXIT_BAD_INPUT
-    codes: dict[str, int] = {"regression": EXIT_REGRESSION, "unclear": given.exit_unclear}
+    codes: dict[str, int] = {"regression": given.exit_regression, "unclear": given.exit_unclear}
     return codes.get(night.outcome or "", EXIT_FINE)
 
 
