@@ -214,3 +214,9 @@ def test_a_run_on_the_cpu_has_nothing_to_replay(tmp_path: Path) -> None:
     path = write(tmp_path / "s.pickle", {"segments": [], "device_traces": [[], []]})
     with pytest.raises(AllocmarkError, match="no memory of a GPU: was the program run on the CPU"):
         reader.read(path)
+
+
+def test_the_drivers_pool_keeps_no_history(tmp_path: Path) -> None:
+    data = {"segments": [], "device_traces": [], "allocmark": {"backend": "cudaMallocAsync"}}
+    with pytest.raises(AllocmarkError, match="of which torch keeps no history"):
+        reader.read(write(tmp_path / "s.pickle", data))

@@ -30,6 +30,11 @@ def test_a_recorded_setting_of_its_own_words() -> None:
     assert first.line == "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:77"
 
 
+def test_a_recorded_setting_that_only_a_newer_torch_knows_is_left_to_torch() -> None:
+    first, _ = settings.choose(["torch-native"], "warp_drive:9")
+    assert (first.name, first.conf, first.recorded) == ("torch-recorded", "warp_drive:9", True)
+
+
 def test_all_of_torch_without_names() -> None:
     assert {"torch-native", "torch-expandable", "torch-split64"} <= set(names([], None))
     assert "tf-greedy" not in names([], None)

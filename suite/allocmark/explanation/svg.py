@@ -14,7 +14,7 @@ from allocmark.importers.recording import BlockMap
 from allocmark.units import GIB, MIB, format_bytes
 
 _WIDTH, _HEIGHT = 900, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 80, 10, 10, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 80, 30, 10, 40
 _TICKS = 5
 _CELLS, _ROW, _GAP = 450, 12, 3
 _MOST_ROWS = 40

@@ -14,6 +14,8 @@ _PLACES = 3
 def sentences(moment: Moment, under: str, failing: bool, recording: Recording) -> list[str]:
     """Return what the moment was made of, and who pins what, a sentence each."""
     when = "At the request that failed" if failing else "Where most memory is reserved"
+    if not recording.has_history:
+        when = "At the end"
     told = [
         f"{when} (event {moment.event}, under {under}) {format_bytes(moment.reserved_bytes)} are "
         f"reserved in {moment.segments} segments: {format_bytes(moment.live_bytes)} live, "

@@ -53,6 +53,11 @@ def _device(file: SnapshotFile, asked: int | None, name: str) -> int:
         for device, entries in file.header["devices"].items()
     }
     held = {device: count for device, count in held.items() if count}
+    if not held and "cudaMallocAsync" in str(file.header):
+        raise AllocmarkError(
+            f"{name} was recorded under backend:cudaMallocAsync, of which torch keeps no history: "
+            "record the program without that setting"
+        )
     if not held:
         raise AllocmarkError(
             f"{name} holds no memory of a GPU: was the program run on the CPU, "

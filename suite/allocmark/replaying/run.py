@@ -226,6 +226,8 @@ def summary(answer: Answer) -> str:
     best = answer.settings[0] if answer.settings else None
     if best is None or best.smallest_card_bytes is None:
         return "no setting could be replayed to its end: see the reasons"
+    if not answer.recording.has_history:
+        return "only what was alive at the end is known: how large a card must be at least"
     needs = f"a card with {format_bytes(best.smallest_card_bytes)} usable"
     own = answer.recorded
     fails = best.completes is False
@@ -235,4 +237,7 @@ def summary(answer: Answer) -> str:
         text = f"{best.setting.line} needs {needs}"
         if own is not None and own.smallest_card_bytes is not None:
             text += f", the recorded {own.name} {format_bytes(own.smallest_card_bytes)}"
+        if own is not None and own.driver_time and best.driver_time:
+            now, was = best.driver_time.seconds * 1e3, own.driver_time.seconds * 1e3
+            text += f"; {now:.0f} ms in the driver instead of {was:.0f}"
     return text + ("; none fits this card: the program itself must need less" if fails else "")

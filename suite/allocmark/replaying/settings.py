@@ -62,7 +62,9 @@ def choose(asked: Sequence[str], recorded: str | None) -> list[Setting]:
     if recorded is None:
         return chosen
     first = _recorded(recorded, known)
-    return [first, *(s for s in chosen if _words(s.allocator) != _words(first.allocator))]
+    if first.name in known:
+        chosen = [s for s in chosen if _words(s.allocator) != _words(first.allocator)]
+    return [first, *(s for s in chosen if s.conf is None or s.conf != first.conf)]
 
 
 def _usual(known: dict[str, Allocator]) -> list[str]:
@@ -87,7 +89,10 @@ def _setting(name: str, known: dict[str, Allocator]) -> Setting:
 
 
 def _recorded(conf: str, known: dict[str, Allocator]) -> Setting:
-    words = parse(conf)
+    try:
+        words = parse(conf)
+    except AllocmarkError:  # Of a newer torch: the one that replays says whether it knows it.
+        return Setting(RECORDED, TorchSetting(RECORDED, conf), conf, recorded=True)
     for name, allocator in known.items():
         if allocator.framework == "torch" and _words(allocator) == words:
             return Setting(name, allocator, recorded=True)
