@@ -120,7 +120,7 @@ static void take_apart(struct emu_pool *pool, size_t wanted, const void *stream,
                        const struct emu_span *but) {
     struct emu_span *span;
     while (wanted && (span = largest_whole(pool, stream, but))) {
-        uintptr_t from;
+        uintptr_t from = 0;
         size_t size = whole_steps(span, stream, &from);
         if (size > wanted) size = wanted;
         unmap(pool, span, from, size);
