@@ -50,15 +50,17 @@ class Panel:
 
     def named(self, probe: str, metric: str) -> pd.DataFrame:
         """Return the rows of one metric of a probe, with the axes that occur among them."""
-        return self._by_metric.get((probe, metric), self.rows.iloc[:0])
+        found = self._by_metric.get((probe, metric))
+        if found is None:
+            rows = self.figures(probe)
+            found = _used(rows[rows["metric"] == metric])
+            self._by_metric[probe, metric] = found
+        return found
 
     @cached_property
     def _by_metric(self) -> dict[tuple[str, str], pd.DataFrame]:
-        return {
-            (probe, str(metric)): _used(rows)
-            for probe, found in self._by_probe.items()
-            for metric, rows in found.groupby("metric", observed=True)
-        }
+        """What was asked for: few of all metrics are."""
+        return {}
 
     def sources(self, probe: str) -> list[tuple[int, Source]]:
         """Return the documents of one probe."""
@@ -76,8 +78,8 @@ class Panel:
 
 def _used(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows without the axes that none of them has."""
-    unused = [name for name in rows.columns[rows.isna().all()] if name not in FIXED_COLUMNS]
-    return rows.drop(columns=unused)
+    axes = [name for name in rows.columns if name not in FIXED_COLUMNS]
+    return rows.drop(columns=[name for name in axes if rows[name].isna().all()])
 
 
 def panels(store: Store) -> list[Panel]:

@@ -16,9 +16,13 @@ from allocmark.report.claims.text import Text
 from allocmark.report.numbers import format_value
 from allocmark.report.panel import Panel
 from allocmark.report.table import Cell, figure
+from allocmark.store import DOCUMENT_COLUMNS
 
 Place = str | float | bool
 """A value of an axis."""
+
+
+_OF_DOCUMENT = [name for name in DOCUMENT_COLUMNS if name != "subject"]
 
 
 class MissingFigureError(Exception):
@@ -45,6 +49,14 @@ class Row:
         return self.record[column]
 
 
+_MANY = 1000
+
+
+def _rows(found: pd.DataFrame) -> list[Row]:
+    told = {} if found.empty else found.drop(columns=_OF_DOCUMENT).to_dict("index")
+    return [Row(index, record) for index, record in cast(dict[int, dict[str, Any]], told).items()]
+
+
 Known = dict[tuple[str, str, str], list[Row]]
 
 
@@ -67,11 +79,27 @@ class Case:
         """
         asked = (probe, metric, repr(sorted(where.items())))
         if asked not in self._known:
-            found = self._found(probe, metric, where, only_values=True)
-            told = {} if found.empty else found.to_dict("index")
-            records = cast(dict[int, dict[str, Any]], told)
-            self._known[asked] = [Row(index, record) for index, record in records.items()]
+            self._known[asked] = self._answer(probe, metric, where)
         return list(self._known[asked])
+
+    def _answer(
+        self, probe: str, metric: str, where: dict[str, Place | Sequence[Place]]
+    ) -> list[Row]:
+        if len(self.panel.named(probe, metric)) > _MANY:
+            return _rows(self._found(probe, metric, where, only_values=True))
+        # A few rows are turned into records once: most metrics are asked for many times.
+        every = (probe, metric, "")
+        if every not in self._known:
+            self._known[every] = _rows(self._found(probe, metric, {}, only_values=True))
+        wanted = {
+            column: value if isinstance(value, list | tuple) else (value,)
+            for column, value in where.items()
+        }
+        return [
+            row
+            for row in self._known[every]
+            if all(row.record.get(column) in values for column, values in wanted.items())
+        ]
 
     def one(self, probe: str, metric: str, **where: Place | Sequence[Place]) -> Row:
         """Return the one row with a value. Raises `MissingFigureError` where there is none."""
