@@ -183,8 +183,9 @@ def test_sides_that_share_no_figure_are_refused(tmp_path: Path) -> None:
 
 def test_a_name_that_is_nothing_is_told_what_there_is(tmp_path: Path) -> None:
     put(tmp_path, document(exact("ooms", 0)))
-    with pytest.raises(AllocmarkError, match=f"no stack of the results; .* test-gpu/{STACK}"):
-        compare("torch9", STACK, tmp_path)
+    for name in ("torch9", "/nothing", "../*", "*"):
+        with pytest.raises(AllocmarkError, match=f"no stack of the results; .* test-gpu/{STACK}"):
+            compare(name, STACK, tmp_path)
 
 
 def test_stacks_files_and_folders_are_sides(tmp_path: Path) -> None:

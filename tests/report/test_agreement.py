@@ -44,7 +44,7 @@ def test_a_byte_more_is_listed_and_not_met(tmp_path: Path) -> None:
     found = compare(tmp_path / "a", tmp_path / "b")
     assert not found.met
     assert [(d.a, d.b) for d in found.different] == [(100, 101)]
-    assert "metric=peak_bytes" in found.different[0].place
+    assert "/peak_bytes workload=training" in found.different[0].place
 
 
 @pytest.mark.parametrize(("far", "met"), [(1, True), (2, False)])
@@ -81,5 +81,5 @@ def test_the_command_prints_and_tells_by_its_exit_code(
     assert agreement.main([str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     assert "hits within 5%: 0 of 20 (0.0%; at least 95%: not met)" in capsys.readouterr().out
     assert agreement.main([str(tmp_path / "a"), str(tmp_path / "none")]) == 2
-    assert "no results below" in capsys.readouterr().err
+    assert "no stack of the results" in capsys.readouterr().err
     assert agreement.main([]) == 2

@@ -16,6 +16,8 @@ _NOT_REACHED = "run"
 """The stage of the failure in the document of a subject that a stopped run did not come to."""
 _MANY = 200
 """From so many files on, all processors read."""
+_TOLD = 20
+"""So many stacks are named to somebody who named another."""
 _UNFINISHED = b'"finished": null'
 
 
@@ -95,12 +97,17 @@ def _files(name: str, results: Path) -> list[Path]:
         return [path]
     if path.is_dir():
         return sorted(path.rglob(f"*{documents.SUFFIX}"))
-    found = sorted(results.glob(f"{name}/")) + sorted(results.glob(f"*/{name}/"))
-    if ".." in path.parts or path.is_absolute() or not found:
-        known = sorted({f"{p.parent.name}/{p.name}" for p in results.glob("*/*/")})
-        choice = f"; {results} holds {', '.join(known[:20])}" if known else ""
-        raise AllocmarkError(f"{name} is no file, no folder and no stack of the results{choice}")
+    stacks = sorted(results.glob("*/*/"))
+    found = [folder for folder in stacks if name in _names(folder)]
+    if not found:
+        choice = ", ".join(sorted(_names(folder)[1] for folder in stacks)[:_TOLD])
+        told = f"; {results} holds {choice}" if choice else ""
+        raise AllocmarkError(f"{name} is no file, no folder and no stack of the results{told}")
     return sorted(path for folder in found for path in folder.rglob(f"*{documents.SUFFIX}"))
+
+
+def _names(folder: Path) -> tuple[str, str]:
+    return folder.name, f"{folder.parent.name}/{folder.name}"
 
 
 def _read_all(paths: Sequence[Path]) -> Iterator[Document | str]:

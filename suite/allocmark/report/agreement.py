@@ -1,5 +1,8 @@
 """Whether two runs in a row agree: ``python -m allocmark.report.agreement RESULTS_A RESULTS_B``.
 
+Not whether anything changed, which is `allocmark.compare`: that asks what runs differ by, this how
+still a machine holds.
+
 Exact figures must be equal; times must be near where their intervals say that they are settled.
 """
 
@@ -11,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
+from allocmark.compare.pairing import Couple, couples
+from allocmark.compare.sides import paired, read_side
 from allocmark.errors import EXIT_BAD_INPUT, EXIT_FINE, EXIT_REGRESSION, AllocmarkError
+from allocmark.figures import Figure
 from allocmark.report.escape import visible
 from allocmark.report.numbers import format_value
 from allocmark.statistics import WIDE_INTERVAL
-from allocmark.store import DOCUMENT_COLUMNS, FIXED_COLUMNS, load
 
 NEAR = 0.05
 """Two medians agree if they differ by at most this share of the first."""
@@ -64,7 +67,7 @@ class Difference:
     def sentence(self) -> str:
         """Return one line for people."""
         spreads = " and ".join(
-            "no interval" if math.isnan(spread) else f"{spread:.1%}"
+            "no interval" if math.isinf(spread) else f"{spread:.1%}"
             for spread in (self.spread_a, self.spread_b)
         )
         return (
@@ -88,73 +91,89 @@ class Agreement:
         return all(share.met for share in self.shares)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One figure of both runs: which kind it is, and by how much its values differ."""
+
+    couple: Couple
+    a: Figure
+    b: Figure
+
+    @property
+    def exact(self) -> bool:
+        return self.a.kind == "exact"
+
+    @property
+    def timed(self) -> bool:
+        return self.a.kind == "time"
+
+    @property
+    def hit(self) -> bool:
+        return self.a.axes.get("path") == "hit" and self.a.metric == MEDIAN_OF_HITS
+
+    @property
+    def asked(self) -> bool:
+        """Whether it should be settled."""
+        context = self.couple.key.probe == "context"
+        return (self.timed and self.hit) or (context and not self.exact)
+
+    @property
+    def difference(self) -> float:
+        """The share of the first value, infinite where that is 0 and the other is not."""
+        one, other = self.a.value or 0.0, self.b.value or 0.0
+        if one == other:
+            return 0.0
+        return abs(other - one) / abs(one) if one else math.inf
+
+    @property
+    def settled(self) -> bool:
+        return max(_spread(self.a), _spread(self.b)) <= WIDE_INTERVAL
+
+    @property
+    def near(self) -> bool:
+        return self.difference <= NEAR
+
+
 def compare(a: Path, b: Path) -> Agreement:
     """Compare two results folders figure by figure. Raises `AllocmarkError` if one is empty."""
-    first, second = (_placed(load(root).figures) for root in (a, b))
-    joined = first.add_suffix("_a").join(second.add_suffix("_b"), how="outer")
-    has_a, has_b = joined["value_a"].notna(), joined["value_b"].notna()
-    both = joined[has_a & has_b].copy()
-    both["difference"] = (both["value_b"] - both["value_a"]).abs() / both["value_a"].abs()
-    both.loc[both["value_a"] == both["value_b"], "difference"] = 0.0
-    exact = both["kind_a"] == "exact"
-    timed = both["kind_a"] == "time"
-    settled = (both["spread_a"] <= WIDE_INTERVAL) & (both["spread_b"] <= WIDE_INTERVAL)
-    near = both["difference"] <= NEAR
-    hit, context = both["hit_a"], both["probe_a"] == "context"
-    asked = (timed & hit) | (context & ~exact)
+    both, single = couples(paired(read_side(str(a), a), read_side(str(b), b)))
+    pairs = [_Pair(c, next(iter(c.a.values())), next(iter(c.b.values()))) for c in both]
+    exact = [pair for pair in pairs if pair.exact]
+    hits = [pair for pair in pairs if pair.timed and pair.hit]
+    settled = [pair for pair in pairs if pair.timed and pair.settled]
+    asked = [pair for pair in pairs if pair.asked]
     shares = (
-        _share("bytes and counts that are exact, equal", both["difference"] == 0, exact, 1.0),
-        _share(f"hits within {NEAR:.0%}", near, timed & hit, LEAST_NEAR),
-        _share(f"settled times within {NEAR:.0%}", near, timed & settled, LEAST_NEAR),
-        _share("hit and context figures that are settled", settled, asked, LEAST_SETTLED),
-    )
-    off = both[(exact & (both["difference"] != 0)) | (timed & ~near)]
-    return Agreement(shares, _listed(off), tuple(joined.index[has_a != has_b]))
+        _share("bytes and counts that are exact, equal", [not p.difference for p in exact], 1.0),
+        _share(f"hits within {NEAR:.0%}", [p.near for p in hits], LEAST_NEAR),
+        _share(f"settled times within {NEAR:.0%}", [p.near for p in settled], LEAST_NEAR),
+        _share("hit and context figures that are settled", [p.settled for p in asked],
+               LEAST_SETTLED),
+    )  # fmt: skip
+    off = [p for p in pairs if (p.exact and p.difference) or (p.timed and not p.near)]
+    return Agreement(shares, _listed(off), tuple(one.place for one in single))
 
 
-def _placed(figures: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns compared, indexed by where each figure belongs."""
-    axes = [name for name in figures.columns if name not in FIXED_COLUMNS]
-    where = [name for name in DOCUMENT_COLUMNS if name not in ("run", "emulated")]
-    where += ["metric", "meter", *axes]
-    # A meter of times names its batch, which is fitted to the machine as it is at the moment.
-    named = figures[where].astype(object)
-    named.loc[figures["kind"] == "time", "meter"] = math.nan
-    texts = [
-        " ".join(
-            f"{name}={value:.12g}" if isinstance(value, float) else f"{name}={value}"
-            for name, value in zip(where, row, strict=True)
-            if not (isinstance(value, float) and math.isnan(value))
-        )
-        for row in named.itertuples(index=False)
-    ]
-    if "path" in figures:
-        hit = (figures["path"] == "hit") & (figures["metric"] == MEDIAN_OF_HITS)
-    else:
-        hit = pd.Series(False, figures.index)
-    width = (figures["high"] - figures["low"]) / figures["value"].abs()
-    return pd.DataFrame(
-        {
-            "probe": figures["probe"].astype(object),
-            "kind": figures["kind"].astype(object),
-            "unit": figures["unit"].astype(object),
-            "value": figures["value"],
-            "spread": width.where(figures["value"] != 0, 0.0),
-            "hit": hit,
-        }
-    ).set_axis(texts)
+def _spread(figure: Figure) -> float:
+    """Return the width of the interval as a share of the value, infinite without one."""
+    if figure.value == 0:
+        return 0.0
+    if figure.interval is None or figure.value is None:
+        return math.inf
+    return (figure.interval[1] - figure.interval[0]) / abs(figure.value)
 
 
-def _share(what: str, good: pd.Series, among: pd.Series, least: float) -> Share:
-    return Share(what, int((good & among).sum()), int(among.sum()), least)
+def _share(what: str, good: Sequence[bool], least: float) -> Share:
+    return Share(what, sum(good), len(good), least)
 
 
-def _listed(off: pd.DataFrame) -> tuple[Difference, ...]:
-    columns = ["unit_a", "value_a", "value_b", "difference", "spread_a", "spread_b"]
+def _listed(off: Sequence[_Pair]) -> tuple[Difference, ...]:
     found = [
-        Difference(str(place), *row)
-        for place, row in zip(off.index, off[columns].itertuples(index=False), strict=True)
-    ]
+        Difference(
+            pair.couple.place, pair.a.unit, pair.a.value or 0.0, pair.b.value or 0.0,
+            pair.difference, _spread(pair.a), _spread(pair.b),
+        )
+        for pair in off
+    ]  # fmt: skip
     return tuple(sorted(found, key=lambda difference: (-difference.share, difference.place)))
 
 
