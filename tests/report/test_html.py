@@ -25,9 +25,13 @@ from allocmark.report import csvs, write_report
 from allocmark.report.claims.functions import FUNCTIONS
 from allocmark.report.html import columns, layout, sharing
 from allocmark.report.html.words import Words
+from allocmark.report.html.writer import render
 from allocmark.report.notes import apart
 from allocmark.report.numbers import format_value
+from allocmark.report.page import page
+from allocmark.report.stacks import stacks
 from allocmark.report.table import Cell, Table
+from allocmark.store import load
 
 LARGEST_BYTES = 3_000_000
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&`{{ 7*7 }}\n\u202e"
@@ -276,3 +280,36 @@ def test_the_catalogue_is_in_order_and_translates() -> None:
     assert names == sorted(set(names))
     for name, translation in pairs:
         assert name.count("{}") == len(re.findall(r"\{\d?\}", translation)), name
+
+
+def test_other_stacks_stand_beside_the_newest(tmp_path: Path) -> None:
+    slower = {**samples.STACK, "driver": "590.1"}
+    samples.everything(tmp_path)
+    for run in ("1", "2", "3"):
+        new = samples.document("latency", "torch-native", samples.latency("t", 1400).figures)
+        new = replace(new, stack=slower, started="2026-10-01T00:00:00+00:00", run=run)
+        samples.put(tmp_path, new, stack=f"slower-{run}")
+    store = load(tmp_path)
+    shown = page(store)
+    beside = stacks(shown.parts[0], shown.parts)
+    assert beside is not None
+    html = render(shown, shown.parts[0], [], beside=beside)
+    section = _by_id(_parsed(html))["stacks"]
+    columns_shown = [_text(head).strip() for head in section.findall(".//thead//th")][1:]
+    assert columns_shown == [shown.parts[0].title, *(other.label for other in beside.others)]
+    lines = {_text(line[0]): line for line in section.findall(".//tbody/tr")}
+    for place in beside.places:
+        values = [float(e.get("value", "")) for e in lines[place].findall(".//data")]
+        facing = [beside.cells[place, n].row for n in range(len(beside.others))]
+        rows = [row for row in facing if row is not None]
+        assert values == [rows[0].a, *(row.b for row in rows)]
+    assert beside.cells
+    assert stacks(shown.parts[-1], shown.parts[-1:]) is None
+
+
+def test_hardware_and_emulation_are_never_compared(tmp_path: Path) -> None:
+    samples.everything(tmp_path)
+    emulated = replace(samples.latency("torch-native", 100), emulated=True)
+    samples.put(tmp_path, emulated, machine="emulated-gpu")
+    shown = page(load(tmp_path))
+    assert [stacks(part, shown.parts) for part in shown.parts] == [None, None]

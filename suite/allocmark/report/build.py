@@ -13,6 +13,7 @@ from allocmark.report.claims.text import LANGUAGES
 from allocmark.report.markdown_page import Files
 from allocmark.report.page import Part, page, slugged, unique
 from allocmark.report.pictures import Picture
+from allocmark.report.stacks import stacks
 
 FORMATS = ("md",)
 MARKDOWN_NAME = "README.md"
@@ -43,7 +44,8 @@ def write_report(results: Path, out: Path, language: str = "en") -> Path:
     for part in made.parts:
         pictures = figures.pictures(part.panel)
         _write_data(part, pictures, out, files)
-        shown = html.render(made, part, pictures, language)
+        beside = stacks(part, made.parts) if part is made.parts[0] else None
+        shown = html.render(made, part, pictures, language, beside=beside)
         write_whole(out / html.place(made, part), shown.encode())
     write_whole(out / MARKDOWN_NAME, markdown_page.render(made, files).encode())
     return out / html.place(made, made.parts[0])

@@ -14,12 +14,13 @@ from markupsafe import Markup
 
 from allocmark.report.claims.text import Language, Text
 from allocmark.report.escape import visible
-from allocmark.report.html import layout, sharing, verdicts, views
+from allocmark.report.html import compared, layout, sharing, verdicts, views
 from allocmark.report.html.first import stack_lines
 from allocmark.report.html.words import Words, markup
 from allocmark.report.notes import EMULATED
 from allocmark.report.page import Page, Part
 from allocmark.report.pictures import Picture
+from allocmark.report.stacks import Stacks
 from allocmark.report.tables.verdicts import TITLE as VERDICTS
 
 PAGE_NAME = "index.html"
@@ -34,10 +35,12 @@ def render(
     pictures: Sequence[Picture],
     language: Language = "en",
     words: Words | None = None,
+    beside: Stacks | None = None,
 ) -> str:
     """Return the page of one part. The same arguments give the same text.
 
-    `language` is the one that the page opens in; it holds both. `words` is told what was missing.
+    `language` is the one that the page opens in; it holds both. `words` is told what was missing,
+    `beside` has other stacks that this one is compared with.
     """
     words = words or words_for(part)
     tables = [table for section in part.sections for table in section.tables]
@@ -64,9 +67,10 @@ def render(
         first=views.picture_view(first, words) if first else None,
         common=[(words.html(name), words.free(text)) for name, text in common],
         others=_others(shown, part),
+        compared=compared.compared(beside, words) if beside else None,
         left_out=shown.left_out,
         emulated=words.html(EMULATED) if part.panel.emulated else None,
-        rules=_column_rules(sections),
+        rules=_column_rules(sections, len(beside.others) if beside else 0),
         style=Markup(_asset("page.css")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
@@ -105,8 +109,8 @@ def _without(pictures: Sequence[Picture], first: Picture | None) -> list[Picture
     return [picture for picture in pictures if picture is not first]
 
 
-def _column_rules(sections: Sequence[views.SectionView]) -> Markup:
-    """Return the style that hides columns of wide tables, once for each set of them."""
+def _column_rules(sections: Sequence[views.SectionView], others: int) -> Markup:
+    """Return the style that hides columns: of wide tables, and of stacks that are not picked."""
     tables = [table for s in sections for table in (*s.leading, *s.further)]
     sets = dict.fromkeys(table.hidden for table in tables if table.hidden)
     rules = [
@@ -116,6 +120,11 @@ def _column_rules(sections: Sequence[views.SectionView]) -> Markup:
         )
         + "{display:none}"
         for hidden in sets
+    ]
+    # Before the other stacks stand the figure's name and the page's own stack.
+    rules += [
+        f"#stacks:has(.c{n}:not(:checked)) tr>:nth-child({n + 2}){{display:none}}"
+        for n in range(1, others + 1)
     ]
     return Markup("\n".join(rules))
 
