@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from allocmark.meters.nvml import in_words, open_device, processes_on
+from allocmark.meters.nvml import in_words, open_card, open_device, processes_on
 
 NVML_PROCESS = "nvml_process"
 """What NVML lists for one process: its context and all that it allocated."""
@@ -27,19 +27,21 @@ _UNLISTED = (
 )
 _HIDDEN = "NVML lists this process without its memory (so in some containers and under WDDM)"
 _NO_LISTS = "NVML does not list processes here"
+_INVISIBLE = "CUDA does not see this GPU in this process"
 _NO_CONTEXT = "this process has no context, and to ask cudaMemGetInfo would create one"
 
 
 class MemoryMeters:
     """The meters of one GPU, as CUDA counts it. Raises `NoGpuError` where NVML has none.
 
+    `uuid` names the card where this process may not see it: then `device` is None.
     Made anew in each process: neither NVML nor CUDA survives a fork. A reading takes well under a
     millisecond and creates nothing on the GPU.
     """
 
-    def __init__(self, device: int = 0) -> None:
+    def __init__(self, device: int | None = 0, uuid: str = "") -> None:
         self._device = device
-        self._nvml, self._handle = open_device(device)
+        self._nvml, self._handle = open_card(uuid) if device is None else open_device(device)
         self._why: dict[str, str] = {}
 
     def read(self, pid: int | None = None) -> dict[str, int | None]:
@@ -50,7 +52,9 @@ class MemoryMeters:
         told = {
             NVML_PROCESS: self._process_bytes(os.getpid() if pid is None else pid),
             NVML_DEVICE: self._device_bytes(),
-            MEM_GET_INFO: used_bytes_in_context(self._device),
+            MEM_GET_INFO: _INVISIBLE
+            if self._device is None
+            else used_bytes_in_context(self._device),
         }
         self._why = {meter: answer for meter, answer in told.items() if isinstance(answer, str)}
         return {meter: None if isinstance(n, str) else n for meter, n in told.items()}

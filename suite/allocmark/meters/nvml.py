@@ -81,11 +81,35 @@ def open_device(device: int = 0) -> tuple[ModuleType, Any]:
     nvml = library()
     try:
         uuid = _uuid_of(nvml, device)
+    except nvml.NVMLError as error:
+        raise NoGpuError(in_words(error)) from None
+    return open_card(uuid)
+
+
+def open_card(uuid: str) -> tuple[ModuleType, Any]:
+    """Return pynvml and the handle of the card of that UUID, whether CUDA may see it or not.
+
+    Raises `NoGpuError` where there is no driver, or no such card.
+    """
+    nvml = library()
+    try:
         try:
             return nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)
         except nvml.NVMLError_NotFound:
             # CUDA gives the bare number: the same one names a MIG instance.
             return nvml, nvml.nvmlDeviceGetHandleByUUID(uuid.replace("GPU-", "MIG-", 1))
+    except nvml.NVMLError as error:
+        raise NoGpuError(in_words(error)) from None
+
+
+def visible_cards() -> list[str]:
+    """Return the UUIDs of the GPUs that CUDA sees here, in its order; CUDA is not started.
+
+    Raises `NoGpuError` where there is no driver, or no GPU.
+    """
+    nvml = library()
+    try:
+        return _visible(nvml)
     except nvml.NVMLError as error:
         raise NoGpuError(in_words(error)) from None
 
@@ -120,6 +144,16 @@ def _uuid_of(nvml: ModuleType, device: int) -> str:
     known = _uuid_from_driver(device)
     if known is not None:
         return known
+    visible = _visible(nvml)
+    if not 0 <= device < len(visible):
+        setting = os.environ.get(VISIBLE)
+        why = f" ({VISIBLE}={setting})" if setting is not None else ""
+        raise NoGpuError(f"there is no GPU {device}: CUDA sees {len(visible)} here{why}")
+    return visible[device]
+
+
+def _visible(nvml: ModuleType) -> list[str]:
+    """Return the UUIDs behind CUDA's ordinals."""
     handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
     if not handles:
         raise NoGpuError("the NVIDIA driver sees no GPU on this machine")
@@ -127,15 +161,8 @@ def _uuid_of(nvml: ModuleType, device: int) -> str:
     names = {_text(nvml.nvmlDeviceGetName(handle)) for handle in handles}
     if len(names) > 1 and os.environ.get(_ORDER) != "PCI_BUS_ID":
         # Only CUDA knows which it takes for the fastest; it must not be started in this process.
-        uuids = _uuids_from_child()
-        visible = uuids
-    else:
-        visible = visible_uuids(uuids, os.environ.get(VISIBLE))
-    if not 0 <= device < len(visible):
-        setting = os.environ.get(VISIBLE)
-        why = f" ({VISIBLE}={setting})" if setting is not None else ""
-        raise NoGpuError(f"there is no GPU {device}: CUDA sees {len(visible)} here{why}")
-    return visible[device]
+        return _uuids_from_child()
+    return visible_uuids(uuids, os.environ.get(VISIBLE))
 
 
 def visible_uuids(uuids: Sequence[str], setting: str | None) -> list[str]:

@@ -16,6 +16,7 @@ NAMES = (
     "pressure",
     "placement",
     "tensorflow_policy",
+    "several_gpus",
 )
 ON_DEMAND = ("replay_recording",)
 """Those that no run of the suite contains: others start them."""

@@ -21,16 +21,20 @@ static void make_current(int dev) {
     if (dev >= 0) *emu_current_device() = dev;
 }
 
-/* The runtime keeps a reference of its own to each primary context, and makes it current. */
-int emu_runtime_context(int dev) {
+/* The runtime keeps a reference of its own to each primary context ... */
+int emu_runtime_keep(int dev) {
     static int kept[EMU_MAX_DEVICES];
-    if (stack[depth] == dev + 1 && emu_context_active(dev)) return EMU_OK;
     int error = emu_context(dev);
-    if (error) return error;
-    if (!__atomic_exchange_n(&kept[dev], 1, __ATOMIC_RELAXED))
+    if (!error && !__atomic_exchange_n(&kept[dev], 1, __ATOMIC_RELAXED))
         __atomic_add_fetch(&references[dev], 1, __ATOMIC_RELAXED);
-    make_current(dev);
-    return EMU_OK;
+    return error;
+}
+/* ... and makes that of its device current. */
+int emu_runtime_context(int dev) {
+    if (stack[depth] == dev + 1 && emu_context_active(dev)) return EMU_OK;
+    int error = emu_runtime_keep(dev);
+    if (!error) make_current(dev);
+    return error;
 }
 
 API CUresult cuInit(unsigned flags) {

@@ -21,6 +21,7 @@ enum {
     EMU_INVALID_HANDLE = 400,
     EMU_NOT_FOUND = 500,
     EMU_NOT_READY = 600,
+    EMU_PEER_ENABLED = 704,
     EMU_LAUNCH_FAILED = 719,
     EMU_NOT_SUPPORTED = 801,
     EMU_CAPTURE_UNSUPPORTED = 900,
@@ -84,6 +85,7 @@ API int *emu_current_device(void); /* this thread's device */
 API int emu_initialise(void);      /* cuInit, or a call that implies it */
 int emu_initialised(void);
 API int emu_context(int dev);      /* make sure that the primary context exists */
+API int emu_runtime_keep(int dev); /* the same, for the runtime */
 API int emu_runtime_context(int dev); /* the same, and current on this thread */
 API int emu_context_active(int dev);
 API void emu_context_destroy(int dev);

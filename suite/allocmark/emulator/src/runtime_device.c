@@ -3,6 +3,7 @@
 #include "runtime.h"
 #include "device_properties.h"
 #include <stdio.h>
+#include <string.h>
 
 static __thread cudaError_t last_error;
 cudaError_t rt_fail(cudaError_t error) { return last_error = error; }
@@ -52,9 +53,12 @@ API cudaError_t cudaDeviceSynchronize(void) {
     GATE_DEVICE(dev);
     return rt_result(emu_device_synchronize(dev));
 }
+static char peers[EMU_MAX_DEVICES][EMU_MAX_DEVICES]; /* who may access whom */
 API cudaError_t cudaDeviceReset(void) {
     GATE;
-    emu_context_destroy(*emu_current_device());
+    int dev = *emu_current_device();
+    memset(peers[dev], 0, sizeof peers[dev]);
+    emu_context_destroy(dev);
     return 0;
 }
 API cudaError_t cudaSetDeviceFlags(unsigned flags) {
@@ -80,10 +84,14 @@ API cudaError_t cudaDeviceCanAccessPeer(int *can, int a, int b) {
     *can = a != b;
     return 0;
 }
+/* Both devices get a context; what the mapping itself takes of a real device is not emulated. */
 API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
-    GATE;
-    UNUSED(flags);
-    return valid(peer) ? 0 : rt_fail(EMU_INVALID_DEVICE);
+    GATE_DEVICE(dev);
+    if (flags) return rt_fail(EMU_INVALID_VALUE);
+    if (!valid(peer) || peer == dev) return rt_fail(EMU_INVALID_DEVICE);
+    int error = emu_runtime_keep(peer);
+    if (error) return rt_fail(error);
+    return rt_result(__atomic_exchange_n(&peers[dev][peer], 1, __ATOMIC_RELAXED) ? EMU_PEER_ENABLED : 0);
 }
 API cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int dev) {
     GATE;

@@ -1,0 +1,37 @@
+"""Programs in forks, one each: what they report is sent, and what they cannot is a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from allocmark.probes.context_fork import in_fork
+from allocmark.probes.recorder import Recorder
+from allocmark.probes.replaying import in_words
+from allocmark.probes.several_gpus_cards import Cell, Shown
+
+_LIMIT_S = 60.0
+
+
+def each_in_a_fork(
+    name: str,
+    program: Callable[[], Any],
+    send: Callable[[Any], None],
+    expected: Iterable[Cell],
+    recorder: Recorder,
+) -> None:
+    """Run one program, then send what it returns, or its reason in every cell."""
+    with recorder.stage(name):
+        try:
+            told = in_fork(program, _LIMIT_S)
+        except Exception as error:
+            for axes, metrics in expected:
+                for metric, unit in metrics.items():
+                    recorder.missing(metric, unit, in_words(error), axes)
+            raise
+        send(told)
+
+
+def shown_of(told: Iterable[Mapping[str, Any]]) -> list[Shown]:
+    """Return the GPUs of a reading that came out of a fork."""
+    return [Shown(**one) for one in told]
