@@ -304,7 +304,6 @@ def test_other_stacks_stand_beside_the_newest(tmp_path: Path) -> None:
         rows = [row for row in facing if row is not None]
         assert values == [rows[0].a, *(row.b for row in rows)]
     assert beside.cells
-    assert stacks(shown.parts[-1], shown.parts[-1:]) is None
 
 
 def test_hardware_and_emulation_are_never_compared(tmp_path: Path) -> None:

@@ -73,13 +73,17 @@ def modes(panel: Panel) -> Picture | None:
     names = list(dict.fromkeys(data["mode"]))
 
     def paint(axes: Any, shown: pd.DataFrame) -> None:
+        from matplotlib.ticker import LogLocator
+
         for name, colour in colours(names).items():
             own = shown[shown["mode"] == name]
             places = [points.index(point) for point in own["point"]]
             axes.plot(places, own["bytes"] / GIB, "o-", color=colour, label=name)
         axes.set_xticks(range(len(points)), points, rotation=20, ha="right")
         axes.set(yscale="log", ylabel=f"GiB {_BY[meter]}")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.yaxis.set_minor_formatter(lambda *_: "")
         axes.figure.legend(loc="outside right upper")
 
     title = "Device memory at each point of one program, by mode"

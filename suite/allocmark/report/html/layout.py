@@ -45,7 +45,7 @@ PICTURES = {
 }
 """The section that a picture belongs to."""
 
-FIRST_PICTURES = ("memory", "waste", "latency", "context", "streams")
+FIRST_PICTURES = ("memory", "waste", "modes", "latency", "context", "streams", "flow")
 """What the first screen shows: the first of these that there is."""
 
 
