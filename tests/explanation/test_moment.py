@@ -111,3 +111,13 @@ def test_curves_escape_names_and_leave_out_a_limit_far_above() -> None:
     ElementTree.fromstring(text)
     assert "card" not in svg.curves([line], {}, ("the card", 10_000 * MIB))
     ElementTree.fromstring(svg.curves([], {}, None))
+
+
+def test_memory_by_address_over_time_draws_runs_of_each_kind() -> None:
+    """Two points of four cells: nothing, cached, live, live; then split in all."""
+    drawn = ElementTree.fromstring(svg.over_time([0, 9], [0, 1, 2, 2, 4, 4, 4, 4]))
+    paths = {
+        path.attrib["class"]: path.attrib["d"].count("M")
+        for path in drawn.iter("{http://www.w3.org/2000/svg}path")
+    }
+    assert paths == {"cached": 1, "live": 1, "split": 1}

@@ -95,6 +95,38 @@ def segment_map(found: BlockMap) -> str:
     return "\n".join([*parts, f"<desc>{note}</desc>", "</svg>"])
 
 
+def over_time(events: Sequence[float], cells: Sequence[float]) -> str:
+    """Return memory by address over events: a column of cells for each, lowest address below.
+
+    `cells` are places in ``("nothing", *KINDS)``, as many for each event.
+    """
+    drawn = np.array(cells, np.int64).reshape(len(events), -1)
+    count = drawn.shape[1]
+    wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+    step, cell = wide / len(events), high / count
+    paths: dict[int, list[str]] = {kind: [] for kind in range(1, len(KINDS) + 1)}
+    for column, kinds in enumerate(drawn):
+        starts = np.flatnonzero(np.concatenate([[True], kinds[1:] != kinds[:-1]])).tolist()
+        for start, end in zip(starts, [*starts[1:], count], strict=True):
+            if kinds[start]:
+                x, y = _LEFT + column * step, _TOP + high - end * cell
+                tall = (end - start) * cell
+                # A hair wider than its column: no ground shines through between two of them.
+                paths[int(kinds[start])].append(
+                    f"M{x:.1f} {y:.1f}h{step + 0.3:.1f}v{tall:.1f}H{x:.1f}z"
+                )
+    parts = [_open(_WIDTH, _HEIGHT, "Reserved memory by address over the events")]
+    for kind, path in paths.items():
+        if path:
+            parts.append(f'<path class="{KINDS[kind - 1]}" d="{"".join(path)}"/>')
+    for share in np.linspace(0, 1, _TICKS).tolist():
+        event = events[round(share * (len(events) - 1))]
+        parts.append(_text(_LEFT + share * wide, _TOP + high + 18, f"{event:.0f}", "middle"))
+    parts.append(_text(_LEFT + wide / 2, _TOP + high + 34, "event", "middle"))
+    parts.append(_text(_LEFT - 6, _TOP + high / 2, "address", "end"))
+    return "\n".join([*parts, "</svg>"])
+
+
 def _kinds(segments: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the place in `KINDS` of each block."""
     of_segment = np.searchsorted(segments[:, 0], blocks[:, 0], side="right") - 1

@@ -11,7 +11,7 @@ trace of theirs, in the same fresh processes as every experiment. Figures: those
 | ``capacity_peak_reserved_bytes``, ``capacity_peak_segments``, ``capacity_retries``, ``capacity_driver_allocs``, ``capacity_driver_frees``, ``failed_event`` | | of that run |
 | ``peak_segments`` | segments | most segments at once, without a limit |
 
-Series ``driver_calls`` and ``capacity_driver_calls`` (kind, size, calls), ``memory`` (the curve
+Series ``address_map`` and ``address_cells`` where a picture was asked for, ``driver_calls`` and ``capacity_driver_calls`` (kind, size, calls), ``memory`` (the curve
 without a limit) and ``capacity_memory`` (with it), ``segments`` and ``blocks`` with ``{at: failure}`` where the run in
 ``capacity_bytes`` failed, else ``{at: peak}`` where reserved memory is first at its peak. Notes ``setting``, ``peak_event``, ``error``.
 """  # noqa: E501 - a table's row is one line
@@ -30,7 +30,8 @@ from allocmark.allocators.base import Allocator, Capability
 from allocmark.allocators.torch_caching import TorchSetting
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Figure
-from allocmark.probes import block_map, driver_history
+from allocmark.probes import address_map, block_map, driver_history
+from allocmark.probes.address_map import AddressMap
 from allocmark.probes.ballast import STEP_BYTES, Ballast
 from allocmark.probes.capacity_bracket import narrow
 from allocmark.probes.driver_history import DriverHistory
@@ -43,6 +44,7 @@ from allocmark.probes.replaying import open_streams, restart
 from allocmark.probes.request import Request
 from allocmark.workloads.trace import Op, Trace
 
+_DRAWN_EVERY = max(1, POINTS // address_map.POINTS)
 METER = "ballast, cudaMemGetInfo"
 _WITHIN = (
     ("capacity_retries", "retries", "retries"),
@@ -88,7 +90,7 @@ class ReplayRecording(Experiment):
         if reason is not None:
             raise NotMeasurableError(reason)
         open_streams(script, allocator)
-        run = _Run(script, allocator, request.device, recorder)
+        run = _Run(script, allocator, request.device, recorder, asked["picture"])
         with recorder.stage("without a limit"):
             run.without_limit(draw=asked["capacity_bytes"] is None)
         wanted = asked["capacity_bytes"] is not None or asked["seconds"] is not None
@@ -114,8 +116,9 @@ def allocator_for(request: Request) -> Allocator:
 
 class _Run:
     def __init__(
-        self, script: Script, allocator: Allocator, device: int, recorder: Recorder
+        self, script: Script, allocator: Allocator, device: int, recorder: Recorder, draws: bool
     ) -> None:
+        self._draws = draws
         self._script, self._allocator = script, allocator
         self._device, self._recorder = device, recorder
         self._caches = Capability.CACHE in allocator.capabilities
@@ -142,7 +145,7 @@ class _Run:
             self._tell(history, "")
             if draw:
                 restart(allocator)
-                self._map(history.peak_event)
+                self._map(history.peak_event, self._picture())
         elif Capability.CACHE not in allocator.capabilities:
             self._send_calls(_uncached(script.trace), "")
 
@@ -163,7 +166,11 @@ class _Run:
         fails = lambda held: self._send_map(held, "failure")  # noqa: E731
         curve: dict[str, list[float]] = {"event": [], "requested": [], "reserved": []}
 
+        picture = self._picture()
+
         def observe(event: int) -> None:
+            if picture is not None and len(curve["event"]) % _DRAWN_EVERY == 0:
+                picture.take(event)
             curve["event"].append(event)
             curve["requested"].append(self._script.live_bytes[event])
             curve["reserved"].append(allocator.stats().reserved_bytes or 0)
@@ -179,6 +186,8 @@ class _Run:
         last = allocator.stats()
         if points:
             self._recorder.series("capacity_memory", {}, **curve)
+        if picture is not None:
+            picture.send(self._recorder)
         self._figure("completes", "bool", int(done.completed))
         self._figure("capacity_bytes", "bytes", capacity_bytes)
         for metric, unit, name in _WITHIN:
@@ -197,7 +206,7 @@ class _Run:
         self._serves_bytes = min(self._serves_bytes or capacity_bytes, capacity_bytes)
         if history is not None:
             self._leave(capacity_bytes, ballast)
-            self._map(history.peak_event)
+            self._map(history.peak_event, None)
 
     def search(self, seconds: float, ballast: Ballast) -> None:
         """Look for the smallest capacity in about that time."""
@@ -229,12 +238,20 @@ class _Run:
         name = f"{prefix}driver_calls"
         self._recorder.series(name, {}, kind=kinds, size=sizes, calls=calls)
 
-    def _map(self, event: int) -> None:
-        """Draw the moment of that event; the allocator is clean."""
-        if event >= 0:
-            self._recorder.note("peak_event", event)
-            draw = lambda held: self._send_map(held, "peak")  # noqa: E731
-            replay_until(self._script, self._allocator, event, draw)
+    def _picture(self) -> AddressMap | None:
+        return AddressMap(self._device) if self._draws and self._has_history else None
+
+    def _map(self, event: int, picture: AddressMap | None) -> None:
+        """Draw the moment of that event, and the way there; the allocator is clean."""
+        if event < 0:
+            return
+        self._recorder.note("peak_event", event)
+        draw = lambda held: self._send_map(held, "peak")  # noqa: E731
+        points = spaced(event + 1, address_map.POINTS) if picture is not None else []
+        observe = picture.take if picture is not None else None
+        replay_until(self._script, self._allocator, event, draw, observe=observe, points=points)
+        if picture is not None:
+            picture.send(self._recorder)
 
     def _send_map(self, held: Sequence[int | None], at: str) -> None:
         if self._has_history:

@@ -49,6 +49,10 @@ class SettingAnswer:
     """Event, requested and reserved bytes: on the card where one is known."""
     maps: Mapping[str, BlockMap] = field(default_factory=dict)
     """By the moment: ``peak`` and ``failure``."""
+    over_time: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Event, live, cached, split and stuck bytes at some points, of the setting that is drawn."""
+    cells: Sequence[float] = ()
+    """What each of them holds by address, `allocmark.probes.address_map.CELLS` a point."""
 
     @property
     def name(self) -> str:

@@ -45,6 +45,7 @@ def render(answer: Answer) -> str:
     environment.filters["bytes"] = format_bytes
     explained = explain(answer)
     lines = _lines(answer)
+    drawn = next((one for one in answer.settings if one.cells), None)
     on_card = answer.card is not None
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         title=f"allocmark replay: {answer.recording.source}",
@@ -62,6 +63,10 @@ def render(answer: Answer) -> str:
         segments_svg=Markup(svg.segment_map(explained.map)) if explained else "",
         curves_svg=Markup(svg.curves(lines, _marks(explained), _limit(answer))),
         lines=lines,
+        drawn=drawn,
+        over_time_svg=(
+            Markup(svg.over_time(drawn.over_time["event"], drawn.cells)) if drawn else ""
+        ),
         times=next((one.driver_time.source for one in answer.settings if one.driver_time), ""),
     )
 

@@ -69,6 +69,8 @@ def replay(
     emulated = place.is_emulated(options.emulated)
     live_bytes = recording.trace.peak_requested_bytes
     jobs = options.jobs or ((os.cpu_count() or 1) if emulated else 1)
+    # The recorded setting is the one that is explained.
+    pictured = next((one for one in chosen if one.recorded), chosen[0])
     gpu = str(recording.environment.get("gpu", ""))
 
     with tempfile.TemporaryDirectory(prefix="allocmark-") as folder:
@@ -82,6 +84,7 @@ def replay(
                     "conf": setting.conf,
                     "capacity_bytes": capacity,
                     "seconds": _SEARCH_S if options.search else None,
+                    "picture": setting is pictured,
                 }
                 request = _request(setting, parameters, len(recording.trace), variables)
                 outcome = launch(request)
@@ -160,6 +163,8 @@ def _answer(
         round(outcome.seconds, 3),
         series.get("capacity_memory", series.get("memory", {})),
         _maps(outcome),
+        series.get("address_map", {}),
+        series.get("address_cells", {}).get("kind", ()),
     )
 
 
