@@ -405,10 +405,14 @@ def test_available_host_memory_is_read() -> None:
 
 def test_a_shim_for_another_version_is_refused(tmp_path: Path) -> None:
     library = tmp_path / "shim.so"
-    library.write_bytes(b"\x7fELF...allocmark-tensorflow-shim:2.20.0;...")
+    own = shim.source_id().encode()
+    library.write_bytes(b"\x7fELF...allocmark-tensorflow-shim:2.20.0:" + own + b";...")
     with pytest.raises(NotMeasurableError, match="built for TensorFlow 2.20.0, and 2.21.0 is"):
         shim.check_version(library, "2.21.0")
     shim.check_version(library, "2.20.0")
+    library.write_bytes(b"allocmark-tensorflow-shim:2.20.0:00000000;")
+    with pytest.raises(NotMeasurableError, match="was built by another version of allocmark"):
+        shim.check_version(library, "2.20.0")
     library.write_bytes(b"\x7fELF")
     with pytest.raises(NotMeasurableError, match="is no TensorFlow shim of this suite"):
         shim.check_version(library, "2.21.0")
@@ -420,7 +424,7 @@ def test_a_named_shim_is_taken_without_building(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     library = tmp_path / "shim.so"
-    library.write_bytes(b"allocmark-tensorflow-shim:2.21.0;")
+    library.write_bytes(f"allocmark-tensorflow-shim:2.21.0:{shim.source_id()};".encode())
     monkeypatch.setenv(shim.VARIABLE, str(library))
     monkeypatch.setattr(shim, "installed_version", lambda: "2.21.0")
     assert shim.locate() == library

@@ -24,8 +24,10 @@ are cheap, and a cell declared exact whose samples differ is flagged ``does-not-
 Series ``memory``, axes ``{workload}``: ``event``, ``requested``, ``allocated``, ``reserved`` in
 bytes at about 300 events; a column the allocator does not tell is left out. Series ``every-event``
 (full runs, workloads that record no streams, allocators that keep counters): the counters after
-every event (`fragmentation_events`). Note ``setting``: the allocator's setting as the framework
-tells it.
+every event (`fragmentation_events`), left out where a run takes over `_EVERY_EVENT_SECONDS`. Series
+``driver-requests`` (allocators that tell): ``bytes`` of each request to the driver in order, 0
+refused, below 0 given back, and the ``address`` it got or gave back, from the lowest of them. Note
+``setting``: the allocator's setting as the framework tells it.
 """  # noqa: E501 - a table's row is one line
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ Any Python of the same machine architecture will do; the file is bound to Tensor
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -32,7 +33,7 @@ from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
 VARIABLE = "ALLOCMARK_TENSORFLOW_SHIM"
 """Path of a library that was built elsewhere."""
 SOURCE = Path(__file__).parent / "native" / "shim.cpp"
-_MARKER = re.compile(rb"allocmark-tensorflow-shim:([\w.+-]+);")
+_MARKER = re.compile(rb"allocmark-tensorflow-shim:([\w.+-]+):(\w+);")
 _DISTRIBUTIONS = ("tensorflow", "tf-nightly")
 _NAME_BYTES = 200
 
@@ -89,7 +90,8 @@ def build() -> Path:
             f"this tensorflow {version} came without its headers: build the shim where they are "
             f"and name it by {VARIABLE}"
         )
-    flags = [f'-DAM_TF_VERSION="{version}"', "-isystem", str(headers), "-w", f"-L{package}"]
+    flags = [f'-DAM_TF_VERSION="{version}"', f'-DAM_SOURCE="{source_id()}"', "-w"]
+    flags += ["-isystem", str(headers), f"-L{package}"]
     return shared_library(
         "tensorflow-shim",
         [SOURCE],
@@ -114,8 +116,13 @@ def locate() -> Path:
         raise NoShimError(str(error)) from error
 
 
+def source_id() -> str:
+    """Return what tells this shim's source from others."""
+    return hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:8]
+
+
 def check_version(path: Path, wanted: str) -> None:
-    """Raise `NotMeasurableError` unless a library was built for that TensorFlow.
+    """Raise `NotMeasurableError` unless a library was built for that TensorFlow, from this source.
 
     It is read, not loaded: one for another version would crash.
     """
@@ -132,6 +139,11 @@ def check_version(path: Path, wanted: str) -> None:
         raise NotMeasurableError(
             f"the TensorFlow shim {path.name} was built for TensorFlow {version}, and {wanted} is "
             "installed here: build it again with this version"
+        )
+    if found[2].decode() != source_id():
+        raise NotMeasurableError(
+            f"the TensorFlow shim {path.name} was built by another version of allocmark: "
+            "build it again with this one"
         )
 
 

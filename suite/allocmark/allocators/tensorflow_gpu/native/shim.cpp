@@ -80,9 +80,9 @@ Border &border_of(Allocator *allocator)
 
 extern "C" {
 
-// Read from the file before it is loaded: a library for another version must not be.
+// Read from the file before it is loaded: one for another TensorFlow or suite must not be.
 extern const char allocmark_tensorflow_shim[];
-const char allocmark_tensorflow_shim[] = "allocmark-tensorflow-shim:" AM_TF_VERSION ";";
+const char allocmark_tensorflow_shim[] = "allocmark-tensorflow-shim:" AM_TF_VERSION ":" AM_SOURCE ";";
 
 // Notes what the live allocator asks of the driver; to be called before the device is made.
 void am_tf_watch(void)
