@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from allocmark.report.claims import catalogue
 from allocmark.report.claims.claim import Headline, Judged
 from allocmark.report.claims.headlines import headlines
 from allocmark.report.claims.text import Text
+from allocmark.report.conditions import conditions
 from allocmark.report.panel import JOINED_BY, Panel, panels
 from allocmark.report.table import Table
 from allocmark.report.tables import (
@@ -22,6 +23,7 @@ from allocmark.report.tables import (
     pressure,
     rules,
     sections,
+    several_gpus,
     streams,
     tensorflow_policy,
     verdicts,
@@ -38,6 +40,7 @@ _SECTIONS: Sequence[tuple[str, Callable[[Panel], list[Table]]]] = (
     (streams.TITLE, streams.tables),
     (pressure.TITLE, pressure.tables),
     (tensorflow_policy.TITLE, tensorflow_policy.tables),
+    (several_gpus.TITLE, several_gpus.tables),
     (missing.TITLE, missing.tables),
 )
 
@@ -109,8 +112,16 @@ def _part(panel: Panel, taken: set[str]) -> Part:
 
 def _stated(title: Text, made: Stated, judged: Sequence[Judged], panel: Panel) -> Section:
     said = Said()
-    tables = made(judged, said, panel)
-    return Section(said.name(title), tuple(tables), tuple(said.texts))
+    tables = tuple(_with_conditions(table, panel) for table in made(judged, said, panel))
+    return Section(said.name(title), tables, tuple(said.texts))
+
+
+def _with_conditions(table: Table, panel: Panel) -> Table:
+    """Return a table with what held for all rows of the store that its cells come from."""
+    used = sorted({index for row in table.rows for cell in row for index in cell.rows})
+    if not used:
+        return table
+    return replace(table, conditions=conditions(panel.store, panel.store.figures.loc[used]))
 
 
 def _newest(part: Part) -> str:

@@ -59,7 +59,7 @@ def _renamed(evidence: Evidence, name: str) -> Evidence:
 
 
 def _joined(texts: list[Text | None]) -> Text:
-    known = [text for text in texts if text is not None]
+    known = list(dict.fromkeys(text for text in texts if text is not None))
     return Text(" ".join(text.en for text in known), "".join(text.zh for text in known))
 
 
@@ -190,24 +190,11 @@ def _process(subject: str, name: Text) -> Callable[[Case], Verdict]:
             Text("what a second process takes less than the first", "第二个进程比第一个少占"),
             case.one(tensorflow.PROBE, "shared_bytes", subject=subject),
         )
-        opened = case.some(tensorflow.PROBE, "ipc_opened", subject=subject)
-        case.work_out(
-            "opened",
-            Text("ways in which one opened the other's memory", "能打开对方显存的方式数"),
-            "number above zero",
-            opened,
-            "count",
-        )
         own = shared < MIB
         holds = own if subject == TORCH else not own
         return case.verdict(
             Ruling.HOLDS if holds else Ruling.FAILS,
-            Text(
-                f"Two processes of {name.en} share {{shared}}; one can open a block that the other "
-                "exports by {opened} ways, asked for by the program.",
-                f"两个 {name.zh} 进程共享 {{shared}}；"
-                f"由程序主动导出的块可用 {{opened}} 种方式打开。",
-            ),
+            _with_ipc(case, subject, name),
             Text(
                 "A CUDA address space belongs to one process, and so does what allocates in it.",
                 "CUDA 地址空间属于单个进程，其中的分配器也是。",
@@ -215,6 +202,29 @@ def _process(subject: str, name: Text) -> Callable[[Case], Verdict]:
         )
 
     return rule
+
+
+def _with_ipc(case: Case, subject: str, name: Text) -> Text:
+    """Return what two processes share, and the ways for one to open the other's memory."""
+    told = Text(
+        f"Two processes of {name.en} share {{shared}} of what they take.",
+        f"两个 {name.zh} 进程所占显存中共享 {{shared}}。",
+    )
+    opened = case.rows(tensorflow.PROBE, "ipc_opened", subject=subject)
+    if not opened:
+        return told
+    case.work_out(
+        "opened",
+        Text("ways in which one opened the other's memory", "能打开对方显存的方式数"),
+        "number above zero",
+        opened,
+        "count",
+    )
+    return Text(
+        told.en + " A block that one exports the other can open by {opened} ways, if the program "
+        "asks for it.",
+        told.zh + "由程序主动导出的块可用 {opened} 种方式打开。",
+    )
 
 
 def _reclaim_torch(case: Case) -> Verdict:

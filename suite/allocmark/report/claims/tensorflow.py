@@ -191,8 +191,8 @@ def _growth(case: Case) -> Verdict:
             "分 {steps} 次申请，最大一次 {largest}：在增长到 {live} 的途中最多多占 {beyond}。",
         ),
         Text(
-            "Each region is twice as large as the one before, and none is returned.",
-            "每个新区域是前一个的两倍，且不归还。",
+            "Regions double in size as they are taken, and none is returned.",
+            "新区域成倍增大，且不归还。",
         ),
     )
 
@@ -247,8 +247,8 @@ def _two_greedy(case: Case) -> Verdict:
     return case.verdict(
         Ruling.HOLDS if failed == tried else Ruling.IN_PART if failed else Ruling.FAILS,
         Text(
-            "Beside a greedy process {failed} of {tried} second ones fail, whatever their mode.",
-            "与贪心进程同卡时，{tried} 个第二进程中有 {failed} 个失败，与其模式无关。",
+            "Beside a greedy process {failed} of {tried} second ones, one in each mode, fail.",
+            "与贪心进程同卡时，各模式共 {tried} 个第二进程中有 {failed} 个失败。",
         ),
         Text(
             "What the first has taken is lost to all others, used or not.",
