@@ -113,6 +113,20 @@ told["largest free"] = a.largest_free_bytes()
 told["too much"] = failure(a.alloc, 64 * 1024 * MIB)
 told["native"] = NativeLoop(a.native()).pairs(MIB, 10)
 told["native too much"] = failure(NativeLoop(a.native()).pairs, 64 * 1024 * MIB, 1)
+from allocmark.probes.fragmentation_vector import run_once
+from allocmark.probes.pressure_readings import block_map
+from allocmark.probes.replay import Script
+from allocmark.workloads import catalog
+script, told["runs"] = Script.of(catalog.load("training")), []
+for _ in range(2):
+    a.restart()
+    vector = run_once(script, a)
+    values = {name: vector.values[name] for name in vector.values if name != "replay_seconds"}
+    told["runs"].append([values, dict(vector.curve), asks(a)])
+told["reasons"] = dict(vector.reasons)
+blocks = block_map(a)
+told["map"] = [blocks.live, blocks.free_segments, a.stats().reserved_bytes]
+
 a.restart()
 a.live_shim.use(a.live_shim.live(0, 0))
 tensor = a.op(3 * MIB)
@@ -189,6 +203,17 @@ class TestGrowth:
     def test_free_regions_are_given_back_where_nothing_else_serves(self, growth: Any) -> None:
         before, after, frees, retries = growth["collected"]
         assert (after, frees, retries) == (1, before, 1)
+
+    def test_a_workload_repeats_to_the_byte_and_fills_the_whole_vector(self, growth: Any) -> None:
+        first, second = growth["runs"]
+        assert first == second
+        assert growth["reasons"] == {}
+        values, _, requests = first
+        assert requests == [n * MIB for n in (64, 64, 128, 256, 512, 1024)]
+        assert values["peak_reserved_bytes"] == values["device_bytes"] == sum(requests)
+        assert values["segments"] == values["driver_allocs"] == len(requests)
+        assert values["peak_requested_bytes"] < values["peak_allocated_bytes"]
+        assert growth["map"] == [0, sum(requests), sum(requests)]
 
     def test_a_refusal_is_told_at_once(self, growth: Any) -> None:
         for case in ("too much", "native too much", "operation too much"):
