@@ -30,6 +30,9 @@ _LEADING = frozenset(
         "pressure-completed",
         "tensorflow-policy-held-bytes",
         "tensorflow-policy-returned-bytes",
+        "several_gpus-mode-bytes",
+        "several_gpus-stray-bytes",
+        "several_gpus-peer-times",
     }
 )
 """Tables that answer their section's question; the others stand behind them, folded."""
