@@ -9,8 +9,9 @@ one against one), and
   called changed, and how many steps are blamed on the wrong side.
 
 A step is planted into a third of the figures of a group, or (``together``) into all that one
-process measured of it, which is harder: a process can be slower throughout. With a single run,
-``--drawn N`` draws N under the thresholds' own noise, which says nothing about real runs.
+process measured of it, which is harder: a process can be slower throughout. ``--drawn N`` draws N
+runs from those that there are, each figure moved by what figures and processes moved by between
+them; from a single run it takes the thresholds' deviations, which says nothing about real runs.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from allocmark.compare.sides import Pair, Side, read_side
 from allocmark.compare.thresholds import Rule, Thresholds, load
 from allocmark.errors import AllocmarkError
 
-STEPS = (0.02, 0.03, 0.05, 0.07, 0.10, 0.15, 0.20, 0.30, 0.50)
+STEPS = (0.03, 0.05, 0.07, 0.10, 0.15, 0.20, 0.30)
 FOUND = 0.95
 SHARE = 3
 """One of so many figures of a group gets a step."""
-MOST_SPLITS = 10
+MOST_SPLITS = 6
 """So many ways of dealing the runs are tried for each design."""
 _CHANGED = ("worse", "better", "changed")
 
@@ -258,7 +259,7 @@ def main(arguments: Sequence[str]) -> int:
     """Simulate and print; returns 0, or 2 for bad input."""
     parser = argparse.ArgumentParser(prog="python -m allocmark.compare.power")
     parser.add_argument("runs", nargs="+", help="results folders, or folders of them")
-    parser.add_argument("--drawn", type=int, default=0, help="draw so many runs from the only one")
+    parser.add_argument("--drawn", type=int, default=0, help="draw so many runs from these")
     parser.add_argument("--thresholds", type=Path, help="rules of your own")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
@@ -266,10 +267,10 @@ def main(arguments: Sequence[str]) -> int:
         thresholds = load(given.thresholds)
         runs = runs_of(given.runs)
         if given.drawn:
-            runs = drawn(runs[0], given.drawn, thresholds, given.seed)
+            runs = drawn(runs, given.drawn, thresholds, given.seed)
         if len(runs) < 2:  # noqa: PLR2004 - a comparison has two sides
             raise AllocmarkError("one run has nothing to be compared with: name more, or --drawn 6")
-        print(f"{len(runs)} runs{', drawn from one' if given.drawn else ''}; what they differ by:")
+        print(f"{len(runs)} runs{', drawn' if given.drawn else ''}; what they differ by:")
         print(spread_text(spreads(runs, thresholds), thresholds))
         for design in designs(len(runs)):
             print(f"\n{text(simulate(runs, design, thresholds, seed=given.seed))}", flush=True)
