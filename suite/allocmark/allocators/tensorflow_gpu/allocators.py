@@ -230,7 +230,7 @@ class Bfc(TensorFlowAllocator):
         return block
 
     def restart(self) -> None:
-        """Begin with a fresh allocator that holds nothing.
+        """Begin with a fresh allocator that holds nothing; what the live one holds stays its own.
 
         A fixed region is as large as its limit, or as what is free when the first block is asked
         for, if that is less.
