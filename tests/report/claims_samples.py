@@ -261,12 +261,13 @@ def _written(root: Path, figures: Mapping[At, float], emulated: bool) -> Store:
         return place.probe, place.subject
 
     for (probe, subject), places in groupby(sorted(figures, key=owner), key=owner):
-        made = [_figure(place, figures[place]) for place in places]
+        made = [figure(place, figures[place]) for place in places]
         samples.put(root, samples.document(probe, subject, made, emulated=emulated))
     return load(root)
 
 
-def _figure(place: At, value: float) -> Figure:
+def figure(place: At, value: float) -> Figure:
+    """Return the figure of a place."""
     unit = _UNITS.get(place.metric.rsplit("_", 1)[-1], "count")
     return Figure(place.metric, unit, "exact", "test", dict(place.axes), value, [value])
 

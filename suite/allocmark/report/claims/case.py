@@ -25,6 +25,11 @@ Place = str | float | bool
 _OF_DOCUMENT = [name for name in DOCUMENT_COLUMNS if name != "subject"]
 
 
+def plainly(text: str) -> str:
+    """Return foreign text as it has to stand in a `Text`, which takes braces for places."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 class MissingFigureError(Exception):
     """A figure that a rule needs is not in the panel; `reason` says so in both languages."""
 
@@ -46,6 +51,14 @@ class Row:
         return float(self.record["value"])
 
     def __getitem__(self, column: str) -> Any:
+        """Return an axis. Raises `MissingFigureError` where the figure does not have it."""
+        if column not in self.record:
+            what = f"{self.record['metric']}: {column}"
+            raise MissingFigureError(
+                Text(
+                    plainly(f"a figure without its axis: {what}"), plainly(f"数值缺少坐标：{what}")
+                )
+            )
         return self.record[column]
 
 
@@ -102,10 +115,13 @@ class Case:
         ]
 
     def one(self, probe: str, metric: str, **where: Place | Sequence[Place]) -> Row:
-        """Return the one row with a value. Raises `MissingFigureError` where there is none."""
+        """Return the one row with a value. Raises `MissingFigureError` where there is not one."""
         rows = self.rows(probe, metric, **where)
         if len(rows) > 1:
-            raise ValueError(f"{metric} of {probe} at {where} is {len(rows)} figures")
+            what = plainly(f"{probe}: {metric}")
+            raise MissingFigureError(
+                Text(f"several figures for one place: {what}", f"同一处有多个数值：{what}")
+            )
         if not rows:
             raise self.missing(probe, metric, **where)
         return rows[0]
@@ -124,8 +140,8 @@ class Case:
         found = self._found(probe, metric, where)
         reasons = [str(reason) for reason in found["reason"].dropna().unique()]
         place = ", ".join(str(value) for value in where.values())
-        what = f"{probe}: {metric}" + (f" ({place})" if place else "")
-        why = reasons[0].replace("{", "{{").replace("}", "}}") if reasons else None
+        what = plainly(f"{probe}: {metric}" + (f" ({place})" if place else ""))
+        why = plainly(reasons[0]) if reasons else None
         return MissingFigureError(
             Text(
                 f"no figure for {what}" + (f": {why}" if why else ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.report.claims.case import Case, Known, MissingFigureError
+from allocmark.report.claims.case import Case, Known, MissingFigureError, plainly
 from allocmark.report.claims.claim import Claim, Judged, Ruling, Verdict
 from allocmark.report.claims.text import Text
 from allocmark.report.conditions import rerun
@@ -14,6 +14,10 @@ NO_TIMES = Text(
     "the driver is emulated: it tells neither times nor what a context takes",
     "驱动是仿真的：时间和上下文占用都不能由它得出",
 )
+
+_UNREADABLE = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What a rule may come to where a document's axes are not what its probe writes: the page is made
+from the rest all the same."""
 
 
 def judge(claims: Sequence[Claim], panel: Panel) -> tuple[Judged, ...]:
@@ -32,8 +36,14 @@ def ruled(claim: Claim, panel: Panel, known: Known | None = None) -> Verdict:
     try:
         return claim.rule(case)
     except MissingFigureError as missing:
-        evidence = tuple(case.evidence)
-        return Verdict(Ruling.NOT_MEASURED, evidence, reason=missing.reason)
+        reason = missing.reason
+    except _UNREADABLE as error:
+        told = plainly(f"{type(error).__name__}: {error}")
+        reason = Text(
+            f"its figures do not have the form that the rule reads ({told})",
+            f"数值的形式不是规则所能读取的（{told}）",
+        )
+    return Verdict(Ruling.NOT_MEASURED, tuple(case.evidence), reason=reason)
 
 
 def _commands(claim: Claim, panel: Panel) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def tables(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
     case = Case(panel)
     by_workload: dict[str, dict[str, Row]] = {}
     for row in case.rows("fragmentation", "peak_reserved_bytes"):
-        if str(row["subject"]).startswith(_PREFIX):
+        if str(row["subject"]).startswith(_PREFIX) and "workload" in row.record:
             by_workload.setdefault(str(row["workload"]), {})[str(row["subject"])] = row
     lines = [
         _line(case, workload, reserved, said)

@@ -88,8 +88,8 @@ def _contexts(judged: Judged, said: Said) -> tuple[Cell, ...]:
 def _tuned(case: Case, runs: Sequence[Row], said: Said) -> list[tuple[Cell, ...]]:
     """Return the lines of a rule chosen on one half of the workloads: on the other half, beside
     the 30 % rule there."""
-    _, test = scores.halves(runs)
     try:
+        _, test = scores.halves(runs)
         sign = scores.tuned(case)
     except MissingFigureError as missing:
         words = Text("a rule tuned on half of the workloads", "在一半负载上调出的规则")
