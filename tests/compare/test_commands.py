@@ -1,0 +1,65 @@
+"""``allocmark compare``, ``gate`` and ``history``: what is printed and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from compare_samples import STACK, document, exact, put
+
+from allocmark.cli import main
+
+NEWER = STACK.replace("580.1", "581.2")
+
+
+def _call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["allocmark", *words])
+    try:
+        return main()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    root = tmp_path / "results"
+    put(root, document(exact("ooms", 1)))
+    put(root, document(exact("ooms", 2), run="r2", started="2026-11-02T00:00:00Z"), NEWER)
+    return root
+
+
+def test_compare_prints_in_each_format(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("compare", STACK, NEWER, "--results", str(results))
+    assert _call(monkeypatch, *words) == 0
+    assert "1 figures compared: 1 worse" in capsys.readouterr().out
+    assert _call(monkeypatch, *words, "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out)["verdicts"]["worse"] == 1
+    assert _call(monkeypatch, *words, "--format", "xml") == 2
+    assert capsys.readouterr().err.startswith("allocmark: unknown format 'xml'")
+
+
+def test_gate_ends_with_one_for_a_regression(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _call(monkeypatch, "gate", "--results", str(results)) == 1
+    assert "gate: regression: 1 figures are worse" in capsys.readouterr().out
+    same = ("gate", "--results", str(results), "--against", NEWER)
+    assert _call(monkeypatch, *same) == 0
+
+
+def test_gate_says_what_it_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _call(monkeypatch, "gate", "--results", str(tmp_path)) == 2
+    assert capsys.readouterr().err.startswith("allocmark: no results below")
+
+
+def test_history_says_what_it_lacks(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _call(monkeypatch, "history", "--results", str(results)) == 2
+    assert "is tracked" in capsys.readouterr().err
