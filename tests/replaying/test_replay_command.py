@@ -5,18 +5,23 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from snapshot_support import BASE, MIB, SEGMENT, block, entry, segment, snapshot, write
 
 from allocmark import cli
 from allocmark.importers import reader
+from allocmark.workloads import trace_file
+from allocmark.workloads.trace import Trace
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    rows = [entry("segment_alloc", BASE, SEGMENT), entry("alloc", BASE, 3 * MIB)]
-    held = [block(BASE, 3 * MIB), block(BASE + 3 * MIB, SEGMENT - 3 * MIB, "inactive")]
-    return write(tmp_path / "s.pickle", snapshot(rows, [segment(BASE, SEGMENT, held)]))
+    """A trace: to read one needs no process of its own."""
+    one, none = np.array([3 * MIB]), np.zeros(1, np.uint8)
+    path = tmp_path / "t.trace.gz"
+    trace_file.write(path, Trace("t", none, np.zeros(1, np.int64), one, none))
+    return path
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -36,7 +41,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
         (["--capacity", "100MiB"], "has no room for the"),
         (["--outside", "lots"], "'lots' is not a size"),
         (["--format", "xml"], "unknown format 'xml'"),
-        (["--device", "7"], "holds nothing of device 7"),
+        (["--device", "7"], "holds one device: leave out --device"),
         (["--page", "/nowhere/page.html"], "/nowhere is no folder"),
     ],
 )
@@ -54,8 +59,11 @@ def test_what_cannot_be_done_is_one_sentence_and_exit_2(
 
 
 def test_convert_writes_a_trace(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    rows = [entry("segment_alloc", BASE, SEGMENT), entry("alloc", BASE, 3 * MIB)]
+    held = [block(BASE, 3 * MIB), block(BASE + 3 * MIB, SEGMENT - 3 * MIB, "inactive")]
+    file = write(tmp_path / "s.pickle", snapshot(rows, [segment(BASE, SEGMENT, held)]))
     out = file.with_suffix(".trace.gz")
     assert run(monkeypatch, "convert", str(file), str(out)) == 0
     assert "1 events of torch snapshot s.pickle" in capsys.readouterr().out
