@@ -79,7 +79,7 @@ def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
         env=environment(**more),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -214,7 +214,7 @@ def test_a_signal_writes_the_snapshot_and_ends_the_program(program: Path, tmp_pa
         while "ready" not in process.stdout.readline():
             assert process.poll() is None
         process.send_signal(signal.SIGTERM)
-        _out, errors = process.communicate(timeout=60)
+        _out, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM
     assert "written at signal" in errors
     assert reader.read(file).environment["why"] == "signal"
