@@ -17,7 +17,7 @@ from replay_support import emulated, needs_tensorflow
 from allocmark.allocators import registry
 from allocmark.allocators.base import Capability
 from allocmark.allocators.tensorflow_gpu import LIMIT_BYTES, Bfc, Mode, causes, shim
-from allocmark.allocators.tensorflow_gpu.allocators import TensorFlowAllocator
+from allocmark.allocators.tensorflow_gpu.allocator import TensorFlowAllocator
 from allocmark.errors import NotMeasurableError
 
 MIB, GIB = 1 << 20, 1 << 30

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from allocmark.allocators.base import Tier
-from allocmark.allocators.tensorflow_gpu.allocators import (
-    Bfc,
-    TensorFlowAllocator,
-    TensorFlowDriverPool,
-)
+from allocmark.allocators.tensorflow_gpu.allocator import TensorFlowAllocator
+from allocmark.allocators.tensorflow_gpu.bfc import Bfc
+from allocmark.allocators.tensorflow_gpu.driver_pool import TensorFlowDriverPool
 from allocmark.allocators.tensorflow_gpu.framework import Mode
 from allocmark.units import GIB
 

@@ -1,4 +1,4 @@
-"""TensorFlow's GPU allocators: BFC in three modes, and its front over cudaMallocAsync.
+"""What TensorFlow's GPU allocators have in common: a mode, the shim, operations.
 
 After `open` the allocator is the live one, which TensorFlow's tensors come from. `restart` puts a
 fresh one of the same class in its place, made over the same driver with the same options as
@@ -12,7 +12,6 @@ those of ``get_memory_info``; `meter` says which it was, `setting` why.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,12 @@ from allocmark.allocators.tensorflow_gpu import causes, framework, shim
 from allocmark.allocators.tensorflow_gpu.framework import BY_ENVIRONMENT, QUIET, Mode
 from allocmark.cuda import runtime
 from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
-from allocmark.units import MIB, format_bytes
+from allocmark.units import MIB
 
 _TABLE_BYTES = 1 << 30
 """Shapes are of 32-bit numbers: from here on a tensor has rows."""
 _ROW_BYTES = 4096
-_PAGE_BYTES = 2 * MIB
-"""What the driver hands out: a region is rounded up to whole pages."""
 _PUBLIC, _NATIVE = "get_memory_info", "AllocatorStats, by the native shim"
-_RESERVED, _RESERVED_HIGH = 5, 6
-"""cudaMemPoolAttrReservedMemCurrent and -High."""
 
 
 class TensorFlowAllocator(Allocator):
@@ -207,147 +202,3 @@ class TensorFlowAllocator(Allocator):
         for block in list(self._live):
             self.free(block)
         self.synchronize()
-
-
-class Bfc(TensorFlowAllocator):
-    """The best-fit allocator with coalescing, in a region of its own or in growing ones."""
-
-    capabilities = TensorFlowAllocator.capabilities | {Capability.EXACT}
-    map_meter = "chunk map, by the native shim"
-
-    def open(self, device: int) -> None:
-        self._fresh: int | None = None
-        self._unbegun = False
-        self._end = 0
-        super().open(device)
-
-    def alloc(self, size_bytes: int, stream: int = 0) -> int:
-        if self._unbegun:
-            self._begin()
-        block = super().alloc(size_bytes, stream)
-        if block + size_bytes > self._end:
-            self._end = block + size_bytes
-        return block
-
-    def restart(self) -> None:
-        """Begin with a fresh allocator that holds nothing; what the live one holds stays its own.
-
-        A fixed region is as large as its limit, or as what is free when the first block is asked
-        for, if that is less.
-        """
-        self._free_all()
-        if self._shim is None:
-            self._restart_public()
-            return
-        self._replace(self._total_bytes)
-        self._end = 0
-        self._unbegun = self.mode is not Mode.GROWTH
-
-    def largest_free_bytes(self) -> int | None:
-        # Its AllocatorStats have a field for this that BFC leaves at 0.
-        if self._shim is None:
-            return None
-        return max((c.size_bytes for c in self._shim.chunks() if not c.in_use), default=0)
-
-    def _open_shim(self, opened: shim.Shim) -> None:
-        super()._open_shim(opened)
-        self._total_bytes = opened.stats()["bytes_limit"] or 0
-
-    def _stats(self, told: Mapping[str, int | None]) -> Stats:
-        """Return BFC's counters, and what was seen at its border to the driver.
-
-        A retry is what torch calls one: free regions are given back, and the driver asked again.
-        """
-        return Stats(
-            allocated_bytes=told["bytes_in_use"],
-            reserved_bytes=told["pool_bytes"],
-            peak_allocated_bytes=told["peak_bytes_in_use"],
-            peak_reserved_bytes=told["peak_pool_bytes"],
-            segments=told["regions"],
-            driver_allocs=told["asks"],
-            driver_frees=told["returns"],
-            retries=told["collections"],
-        )
-
-    def used_extent_bytes(self) -> int | None:
-        if self._shim is None or self.mode is Mode.GROWTH:
-            return None
-        regions = self._shim.regions()
-        return self._end - regions[0][0] if regions and self._end else None
-
-    def driver_requests(self) -> list[tuple[int, int]] | None:
-        return None if self._shim is None else self._shim.border()
-
-    def segment_map(self) -> list[tuple[int, int]] | None:
-        if self._shim is None:
-            return None
-        chunks = self._shim.chunks()
-        return [
-            (size, sum(c.size_bytes for c in chunks if c.in_use and 0 <= c.address - start < size))
-            for start, size in self._shim.regions()
-        ]
-
-    def _begin(self) -> None:
-        """Size a fixed region by what there is: one above it would be cut by tenths."""
-        self._unbegun = False
-        free_bytes = runtime.memory_info()[0]
-        if free_bytes >= self._total_bytes:
-            return
-        if self.mode is Mode.GREEDY:
-            raise NotMeasurableError(
-                f"{self.name} takes what is free when its process starts, and "
-                f"{format_bytes(self._total_bytes - free_bytes)} of that are gone: "
-                "it needs a process of its own for each size of the card"
-            )
-        self._replace(free_bytes // _PAGE_BYTES * _PAGE_BYTES)
-
-    def _replace(self, total_bytes: int) -> None:
-        opened = self.live_shim
-        if self._fresh is not None:
-            opened.drop(self._fresh)
-        self._fresh = opened.fresh(self._device, total_bytes, int(self.mode is Mode.GROWTH))
-        opened.use(self._fresh)
-
-    def _restart_public(self) -> None:
-        """One region, all of it free, is clean; regions that have grown stay."""
-        if self.mode is Mode.GROWTH and self._tensors:
-            raise NotMeasurableError(
-                f"{self.name} starts clean only once in a process without its native shim "
-                f"({self._why_no_shim})"
-            )
-        self.reset_peaks()
-
-
-class TensorFlowDriverPool(TensorFlowAllocator):
-    """``TF_GPU_ALLOCATOR=cuda_malloc_async``: TensorFlow's front over the driver's default pool."""
-
-    def open(self, device: int) -> None:
-        super().open(device)
-        self._pool = c_void_p()
-        runtime.call("cudaDeviceGetDefaultMemPool", byref(self._pool), c_int(device))
-
-    def stats(self) -> Stats:
-        """Return TensorFlow's counters of bytes in use, and the driver's of its pool."""
-        told = super().stats()
-        return Stats(
-            allocated_bytes=told.allocated_bytes,
-            reserved_bytes=self._attribute(_RESERVED),
-            peak_allocated_bytes=told.peak_allocated_bytes,
-            peak_reserved_bytes=self._attribute(_RESERVED_HIGH),
-        )
-
-    def reset_peaks(self) -> None:
-        super().reset_peaks()
-        zero = c_uint64(0)
-        runtime.call("cudaMemPoolSetAttribute", self._pool, c_int(_RESERVED_HIGH), byref(zero))
-
-    def restart(self) -> None:
-        """Empty the driver's pool, which TensorFlow itself never does."""
-        self._free_all()
-        runtime.call("cudaMemPoolTrimTo", self._pool, c_size_t(0))
-        self.reset_peaks()
-
-    def _attribute(self, attribute: int) -> int:
-        value = c_uint64()
-        runtime.call("cudaMemPoolGetAttribute", self._pool, c_int(attribute), byref(value))
-        return value.value
