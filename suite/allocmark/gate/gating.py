@@ -47,7 +47,8 @@ class Gate:
             "fine": "nothing is worse",
             "regression": f"{len(self.regressions)} figures are worse"
             + (f" and {len(self.lost)} are lost" if self.lost else ""),
-            "unclear": f"nothing is worse, but {_unclear(self.comparison)} figures are unclear",
+            "unclear": f"nothing is worse, but {_unclear(self.comparison)} figures are unclear"
+            + ("" if self.candidate.finished else " and the run has no end"),
         }[self.outcome]
         against = ", ".join(run.name for run in self.baselines)
         return f"gate: {self.outcome}: {what}: {self.candidate.name} against {against}"
