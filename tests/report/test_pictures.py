@@ -36,7 +36,7 @@ def _contrast(colour: str, other: str) -> float:
 def test_each_picture_is_svg_with_its_data(tmp_path: Path) -> None:
     samples.everything(tmp_path)
     made = {picture.id: picture for picture in pictures(_panel(tmp_path))}
-    assert list(made) == ["latency", "waste", "memory"]
+    assert list(made) == ["latency", "waste", "memory", "flow", "context", "streams"]
     for picture in made.values():
         assert ET.fromstring(picture.svg).tag == "{http://www.w3.org/2000/svg}svg"
         assert "<dc:date>" not in picture.svg

@@ -44,7 +44,8 @@ def flow_chart(panel: Panel) -> Picture | None:
     def paint(axes: Any, _: pd.DataFrame) -> None:
         _paint(axes, shown)
 
-    return draw("flow", TITLE.en, data, paint, (9.0, 7.0))
+    title = f"{TITLE.en} (emulated GPU)" if panel.emulated else TITLE.en
+    return draw("flow", title, data, paint, (9.0, 7.0))
 
 
 def _text(told: Evidence | Text) -> str:

@@ -106,7 +106,9 @@ class Words:
 
     def _part(self, part: str) -> str:
         """Return what stood in a gap: translated if it is known, itself if not."""
-        return self._catalogue.get(part) or self._found(part) or part
+        if part in self._known:
+            return self._known[part].zh
+        return self._found(part) or part
 
 
 def markup(text: Text, tag: str = "span") -> Markup:
