@@ -217,13 +217,20 @@ def _runs() -> dict[At, float]:
     return made
 
 
+def second_gpu(gpu: int) -> At:
+    """Return what the greedy mode takes of a GPU when the first one gets a tensor."""
+    place = {"visible": "all", "point": "first tensor on GPU 0", "gpu": gpu}
+    return at("several_gpus", GREEDY, "mode_share", **place)
+
+
 def _tensorflow() -> dict[At, float]:
     probe, made = "tensorflow_policy", {}
     for point, share in (("device created", 0.02), ("first tensor", 0.93)):
         made[at(probe, GREEDY, "taken_share", point=point)] = share
     held = {"point": "first tensor", "meter": "nvml_process"}
     made[at(probe, GREEDY, "held_bytes", **held)] = 22 * GIB
-    made[at(probe, GREEDY, "other_gpus_bytes", point="first tensor")] = 0
+    for gpu, share in ((0, 0.93), (1, 0.02)):
+        made[second_gpu(gpu)] = share
     made[at(probe, GROWTH, "live_bytes")] = 2460 * MIB
     made[at(probe, GROWTH, "beyond_need_bytes")] = 1000 * MIB
     made[at(probe, GROWTH, "steps")] = 9

@@ -9,7 +9,9 @@ from allocmark.report.claims import (
     flow,
     judge,
     tensorflow,
+    tensorflow_pairs,
     torch_cache,
+    torch_counters,
     torch_traits,
 )
 from allocmark.report.claims.claim import Claim, Judged
@@ -18,8 +20,10 @@ from allocmark.report.panel import Panel
 CLAIMS: tuple[Claim, ...] = (
     *context.CLAIMS,
     *torch_cache.CLAIMS,
+    *torch_counters.CLAIMS,
     *torch_traits.CLAIMS,
     *tensorflow.CLAIMS,
+    *tensorflow_pairs.CLAIMS,
     *comparison.CLAIMS,
     *flow.CLAIMS,
     *diagnosis.CLAIMS,

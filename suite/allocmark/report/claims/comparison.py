@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from allocmark.report.claims import tensorflow, torch_cache
 from allocmark.report.claims.case import Case, Row
 from allocmark.report.claims.claim import Claim, Evidence, Rule, Ruling, Verdict
+from allocmark.report.claims.comparison_processes import (
+    TORCH,
+    process,
+    reclaim_tensorflow,
+    reclaim_torch,
+)
 from allocmark.report.claims.text import Text
 from allocmark.report.claims.torch_traits import EXPANDABLE, NATIVE
-from allocmark.units import MIB
 
 SECTION = "comparison"
-TORCH = "torch"
 _ON_DEMAND = 1.1
-_LITTLE = 0.1
 _MOST = 0.9
 _CLEARLY = 0.75
 _UNCLEARLY = 0.25
@@ -181,155 +183,8 @@ def _capacities(case: Case, subject: str) -> dict[str, Row]:
     }
 
 
-def _process(subject: str, name: Text) -> Callable[[Case], Verdict]:
-    """Return the rule on whether two processes of a framework share what they take."""
-
-    def rule(case: Case) -> Verdict:
-        shared = case.show(
-            "shared",
-            Text("what a second process takes less than the first", "第二个进程比第一个少占"),
-            case.one(tensorflow.PROBE, "shared_bytes", subject=subject),
-        )
-        own = shared < MIB
-        holds = own if subject == TORCH else not own
-        return case.verdict(
-            Ruling.HOLDS if holds else Ruling.FAILS,
-            _with_ipc(case, subject, name),
-            Text(
-                "A CUDA address space belongs to one process, and so does what allocates in it.",
-                "CUDA 地址空间属于单个进程，其中的分配器也是。",
-            ),
-        )
-
-    return rule
-
-
-def _with_ipc(case: Case, subject: str, name: Text) -> Text:
-    """Return what two processes share, and the ways for one to open the other's memory."""
-    told = Text(
-        f"Two processes of {name.en} share {{shared}} of what they take.",
-        f"两个 {name.zh} 进程所占显存中共享 {{shared}}。",
-    )
-    opened = case.rows(tensorflow.PROBE, "ipc_opened", subject=subject)
-    if not opened:
-        return told
-    case.work_out(
-        "opened",
-        Text("ways in which one opened the other's memory", "能打开对方显存的方式数"),
-        "number above zero",
-        opened,
-        "count",
-    )
-    return Text(
-        told.en + " A block that one exports the other can open by {opened} ways, if the program "
-        "asks for it.",
-        told.zh + "由程序主动导出的块可用 {opened} 种方式打开。",
-    )
-
-
-def _reclaim_torch(case: Case) -> Verdict:
-    by_itself = case.work_out(
-        "itself",
-        Text("given back when all is freed", "全部释放后自动归还"),
-        "difference",
-        [torch_cache.of_card(case, "1 GiB taken"), torch_cache.of_card(case, torch_cache.FREED)],
-        "bytes",
-    )
-    by_hand = case.work_out(
-        "hand",
-        Text("given back by empty_cache", "empty_cache 归还"),
-        "difference",
-        [
-            torch_cache.of_card(case, torch_cache.FREED),
-            torch_cache.of_card(case, torch_cache.FREED + torch_cache.EMPTIED),
-        ],
-        "bytes",
-    )
-    runs = {
-        (row["workload"], row["capacity_ratio"])
-        for row in case.rows("pressure", "completed", subject=NATIVE)
-        if row.value
-    }
-    retried = [
-        row
-        for row in case.some("pressure", "retries", subject=NATIVE)
-        if (row["workload"], row["capacity_ratio"]) in runs
-    ]
-    saved = case.work_out(
-        "saved",
-        Text(
-            "completed runs in which it gave its cache back by itself",
-            "自动归还缓存后得以完成的运行数",
-        ),
-        "number above zero",
-        retried,
-        "runs",
-    )
-    if by_itself > 0 or by_hand <= 0:
-        ruling = Ruling.FAILS
-    else:
-        ruling = Ruling.IN_PART if saved else Ruling.HOLDS
-    return case.verdict(
-        ruling,
-        Text(
-            "PyTorch: {itself} go back when all is freed, {hand} by empty_cache. By hand is not "
-            "the only way: {saved} runs completed because it emptied the cache when the driver "
-            "refused.",
-            "PyTorch：全部释放后归还 {itself}，empty_cache 归还 {hand}。并非只能手动："
-            "{saved} 次运行在驱动拒绝时自动清空缓存后完成。",
-        ),
-        Text(
-            "A refusal empties the cache before the allocation is tried again.",
-            "驱动拒绝后，会先清空缓存再重试。",
-        ),
-    )
-
-
-def _reclaim_tensorflow(case: Case) -> Verdict:
-    live = case.show(
-        "live",
-        Text("tensors that were dropped", "丢弃的张量"),
-        case.one(tensorflow.PROBE, "live_bytes", subject=tensorflow.GROWTH),
-    )
-    dropped = case.show(
-        "dropped",
-        Text("given back at once", "立即归还"),
-        _returned(case, ("all dropped",)),
-    )
-    last = _returned(case, ("5 s later", "1 s later"))
-    later = case.show(
-        "later", Text(f"given back: {last['after']}", f"{last['after'].split()[0]} 秒后归还"), last
-    )
-    if later <= _LITTLE * live:
-        ruling = Ruling.FAILS
-    else:
-        ruling = Ruling.IN_PART if dropped >= _MOST * later else Ruling.HOLDS
-    return case.verdict(
-        ruling,
-        Text(
-            f"TensorFlow: of {{live}} dropped, {{dropped}} go back at once and {{later}} "
-            f"{last['after']}, with growth.",
-            "TensorFlow（按需增长）：丢弃 {live} 后立即归还 {dropped}，"
-            f"{last['after'].split()[0]} 秒后归还 {{later}}。",
-        ),
-        Text(
-            "BFC keeps its regions until the process ends.",
-            "BFC 在进程结束前一直保留其区域。",
-        ),
-    )
-
-
-def _returned(case: Case, points: tuple[str, ...]) -> Row:
-    """Return what has gone back at the first of these points that was read."""
-    growth = tensorflow.GROWTH
-    for after in points[:-1]:
-        if rows := case.rows(tensorflow.PROBE, "returned_bytes", subject=growth, after=after):
-            return rows[0]
-    return tensorflow.metered(case, "returned_bytes", subject=growth, after=points[-1])
-
-
-_process_torch = _process(TORCH, Text("PyTorch", "PyTorch"))
-_process_tensorflow = _process(tensorflow.GROWTH, Text("TensorFlow", "TensorFlow"))
+_process_torch = process(TORCH, Text("PyTorch", "PyTorch"))
+_process_tensorflow = process(tensorflow.GROWTH, Text("TensorFlow", "TensorFlow"))
 _TF = (tensorflow.PROBE,)
 
 CLAIMS = (
@@ -412,7 +267,7 @@ CLAIMS = (
             "PyTorch 延迟回收，需手动；TensorFlow 自动回收，但较慢。",
         ),
         ("pressure", *_TF),
-        both(_reclaim_torch, _reclaim_tensorflow),
+        both(reclaim_torch, reclaim_tensorflow),
     ),
     Claim(
         "cmp-reclaim-pt",
@@ -422,7 +277,7 @@ CLAIMS = (
             "PyTorch 延迟回收，需手动 empty_cache。",
         ),
         ("pressure",),
-        _reclaim_torch,
+        reclaim_torch,
     ),
     Claim(
         "cmp-reclaim-tf",
@@ -432,6 +287,6 @@ CLAIMS = (
             "TensorFlow 自动回收，但较慢。",
         ),
         _TF,
-        _reclaim_tensorflow,
+        reclaim_tensorflow,
     ),
 )

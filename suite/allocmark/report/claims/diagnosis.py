@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from allocmark.report.claims import context, scores, torch_cache
+from allocmark.report.claims import context_processes, scores, torch_cache, torch_counters
 from allocmark.report.claims.case import Case, Row
 from allocmark.report.claims.claim import Claim, Ruling, Verdict
 from allocmark.report.claims.text import Text
@@ -229,7 +229,7 @@ _PULL = "https://github.com/pytorch/pytorch/pull/27361 (torch.cuda.memory_stats,
 _RELEASES = "torch 1.3.1 and 1.4.0 as published on PyPI: torch/cuda/memory.py"
 
 CLAIMS = (
-    *context.DIAGNOSIS,
+    *context_processes.CLAIMS,
     Claim(
         "rule-difference",
         SECTION,
@@ -238,7 +238,7 @@ CLAIMS = (
             "memory_reserved() 减去 memory_allocated() 就是缓存。",
         ),
         ("pressure",),
-        torch_cache.difference,
+        torch_counters.difference,
     ),
     Claim(
         "rule-30",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from allocmark.report.claims.case import Case, Row
 from allocmark.report.claims.claim import Claim, Ruling, Verdict
 from allocmark.report.claims.text import Text
+from allocmark.report.claims.torch_streams import no_lock, stream_pools
 from allocmark.units import MIB
 
 SECTION = "3.2 table"
@@ -14,9 +15,6 @@ LEAST = 2 * MIB
 _FEWER = 0.5
 _TIMED_BYTES = 2 * MIB
 _FASTER = 2.0
-_SPARED = 0.75
-"""Threads that do not wait for each other do at least this share of their number's work."""
-_ALONE = 1.0
 
 
 def _taken(case: Case, size: float) -> Row:
@@ -129,90 +127,6 @@ def _waste(case: Case) -> Verdict:
         Text(
             "A segment that is kept for one size class cannot serve another.",
             "为一种大小保留的段不能用于另一种。",
-        ),
-    )
-
-
-def _stream_pools(case: Case) -> Verdict:
-    rows = case.some("streams", "reserved_bytes", subject=NATIVE, use="one-shot", bytes=LEAST)
-    few, many = (pick(rows, key=lambda row: row["streams"]) for pick in (min, max))
-    growth = case.work_out(
-        "growth",
-        Text("reserved on the most streams over that on one", "流最多时与单流的保留量之比"),
-        "ratio",
-        [many, few],
-    )
-    streams = case.work_out(
-        "streams",
-        Text("streams, each used once after the other", "依次各用一次的流数"),
-        "axis of the row",
-        [many],
-        "",
-        (float(many["streams"]),),
-    )
-    shared = case.rows("streams", "reserved_bytes", subject="torch-async", use="one-shot")
-    alike = [row for row in shared if row["bytes"] == LEAST and row["streams"] == streams]
-    note = Text("", "")
-    if alike:
-        case.show(
-            "async",
-            Text("the same over cudaMallocAsync", "cudaMallocAsync 后端下"),
-            alike[0],
-        )
-        note = Text(
-            " The backend cudaMallocAsync shares one pool and holds {async}.",
-            "cudaMallocAsync 后端共用一个池，只占 {async}。",
-        )
-    ruling = Ruling.HOLDS if growth == streams else Ruling.IN_PART
-    return case.verdict(
-        Ruling.FAILS if growth <= 1 else ruling,
-        Text(
-            "The same block on {streams} streams in turn reserves {growth} times as much."
-            + note.en,
-            "同一块依次在 {streams} 个流上使用，保留量为 {growth} 倍。" + note.zh,
-        ),
-        Text(
-            "A freed block may only be reused in the order of its own stream.",
-            "释放的块只能按所属流的顺序重用。",
-        ),
-    )
-
-
-def _no_lock(case: Case) -> Verdict:
-    rows = case.some("streams", "speedup", subject=NATIVE, stream="own")
-    most = max(rows, key=lambda row: row["threads"])
-    threads = case.work_out(
-        "threads",
-        Text("threads, each on its own stream", "各用自己流的线程数"),
-        "axis of the row",
-        [most],
-        "",
-        (float(most["threads"]),),
-    )
-    speedup = case.show(
-        "speedup", Text("work of all of them over that of one", "总吞吐与单线程之比"), most
-    )
-    case.show(
-        "shared",
-        Text("the same on one shared stream", "共用一个流时"),
-        case.one("streams", "speedup", subject=NATIVE, stream="shared", threads=most["threads"]),
-    )
-    if speedup >= _SPARED * threads:
-        ruling = Ruling.HOLDS
-    else:
-        ruling = Ruling.IN_PART if speedup > _ALONE else Ruling.FAILS
-    return case.verdict(
-        ruling,
-        Text(
-            "{threads} threads on streams of their own do {speedup} times the work of one, on a "
-            "shared stream {shared} times.",
-            "{threads} 个线程各用自己的流，总吞吐为单线程的 "
-            "{speedup} 倍；共用一个流时为 {shared} 倍。",
-        ),
-        Text(
-            "All pools of a device are guarded by one lock. Separate pools keep the order of "
-            "streams right; they spare no thread the lock.",
-            "一块设备的所有池由同一把锁保护；分池是为了保证流的顺序，并不能避开锁。",
         ),
     )
 
@@ -335,7 +249,7 @@ CLAIMS = (
             "不同 CUDA 流使用独立的缓存池。",
         ),
         ("streams",),
-        _stream_pools,
+        stream_pools,
     ),
     Claim(
         "pt-no-lock",
@@ -345,7 +259,7 @@ CLAIMS = (
             "因此多流并行时避免锁竞争。",
         ),
         ("streams",),
-        _no_lock,
+        no_lock,
         on_time=True,
     ),
     Claim(

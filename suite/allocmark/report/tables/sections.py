@@ -141,7 +141,7 @@ MODES = _rows(
         Text("greedy: GPUs", "贪心：GPU"),
         Text("on all visible GPUs", "所有可见 GPU"),
         "tf-greedy-gpus",
-        "others",
+        "least",
     ),
     (
         Text("BFC", "BFC"),

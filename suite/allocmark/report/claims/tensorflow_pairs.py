@@ -1,0 +1,136 @@
+"""Claims of 3.3 on two models on one machine, and on the mode to recommend."""
+
+from __future__ import annotations
+
+from allocmark.report.claims.case import Case, Row
+from allocmark.report.claims.claim import Claim, Ruling, Verdict
+from allocmark.report.claims.tensorflow import GREEDY, GROWTH, PROBE, SECTION
+from allocmark.report.claims.text import Text
+
+_HALF = 0.5
+
+
+def _pair(case: Case, first: str) -> tuple[float, float]:
+    rows = case.some(PROBE, "pair_failed", subject=first)
+    failed = case.work_out(
+        "failed", Text("second processes that failed", "失败的第二个进程"), "number above zero",
+        rows, "count",
+    )  # fmt: skip
+    tried = case.work_out("tried", Text("second processes", "第二个进程"), "count", rows, "count")
+    return failed, tried
+
+
+def _two_greedy(case: Case) -> Verdict:
+    failed, tried = _pair(case, GREEDY)
+    return case.verdict(
+        Ruling.HOLDS if failed == tried else Ruling.IN_PART if failed else Ruling.FAILS,
+        Text(
+            "Beside a greedy process {failed} of {tried} second ones, one in each mode, fail.",
+            "与贪心进程同卡时，各模式共 {tried} 个第二进程中有 {failed} 个失败。",
+        ),
+        Text(
+            "What the first has taken is lost to all others, used or not.",
+            "先到者取走的显存，无论用没用，其他进程都拿不到。",
+        ),
+    )
+
+
+def _two_growth(case: Case) -> Verdict:
+    row = case.one(PROBE, "pair_failed", subject=GROWTH, second=GROWTH)
+    failed = case.show("failed", Text("second process failed", "第二个进程失败"), row)
+    case.show(
+        "second_live",
+        Text("tensors of the second one", "第二个进程的张量"),
+        case.one(PROBE, "pair_live_bytes", subject=GROWTH, second=GROWTH, process="second"),
+    )
+    return case.verdict(
+        Ruling.FAILS if failed else Ruling.HOLDS,
+        Text(
+            "Two growing processes: the second gets {second_live} of tensors. It holds as long as "
+            "both fit at their peaks, since neither returns anything.",
+            "两个按需增长的进程：第二个得到 {second_live} 的张量。前提是两者峰值之和放得下，"
+            "因为都不归还。",
+        ),
+        Text(
+            "Each takes regions only as its own tensors need them.",
+            "各自只按自身张量的需要取区域。",
+        ),
+    )
+
+
+def _growth_best(case: Case) -> Verdict:
+    failed = case.show(
+        "failed",
+        Text("second process failed", "第二个进程失败"),
+        case.one(PROBE, "pair_failed", subject=GROWTH, second=GROWTH),
+    )
+    other = {r["workload"]: r for r in case.some("capacity", "capacity_ratio", subject=GREEDY)}
+    rows: list[Row] = []
+    for row in case.some("capacity", "capacity_ratio", subject=GROWTH):
+        if row["workload"] in other:
+            rows += [row, other[row["workload"]]]
+    if not rows:
+        raise case.missing("capacity", "capacity_ratio", subject=GREEDY)
+    worse = case.work_out(
+        "worse",
+        Text("workloads that need more memory with growth", "按需增长需要更多显存的负载数"),
+        "pairs in which the first is larger",
+        rows,
+        "count",
+    )
+    tried = case.work_out("tried", Text("workloads", "负载数"), "number of pairs", rows, "count")
+    case.work_out(
+        "most",
+        Text("most memory it needs against one region", "与单一区域相比最多需要的倍数"),
+        "largest ratio of pairs",
+        rows,
+    )
+    ruling = Ruling.FAILS if failed else Ruling.HOLDS if worse <= _HALF * tried else Ruling.IN_PART
+    return case.verdict(
+        ruling,
+        Text(
+            "It leaves room for a neighbour, but {worse} of {tried} workloads need more memory "
+            "than with one region, up to {most} times as much.",
+            "它给邻居留出空间，但 {tried} 个负载中有 {worse} "
+            "个比单一区域需要更多显存，最多 {most} 倍。",
+        ),
+        Text(
+            "Free chunks of different regions never merge. "
+            "Alone on a card, one region wastes less.",
+            "不同区域的空闲块不会合并；独占显卡时单一区域浪费更少。",
+        ),
+    )
+
+
+CLAIMS = (
+    Claim(
+        "growth-best",
+        SECTION,
+        Text(
+            "Growth is the mode to recommend.",
+            "推荐使用显存增长模式。",
+        ),
+        (PROBE, "capacity"),
+        _growth_best,
+    ),
+    Claim(
+        "two-models",
+        SECTION,
+        Text(
+            "Of two models on one machine, a greedy one leaves the other nothing.",
+            "同一机器跑两个模型时，占满显存的一个让另一个无显存可用。",
+        ),
+        (PROBE,),
+        _two_greedy,
+    ),
+    Claim(
+        "two-models-growth",
+        SECTION,
+        Text(
+            "With growth both get what they need.",
+            "使用显存增长则两者各取所需。",
+        ),
+        (PROBE,),
+        _two_growth,
+    ),
+)
