@@ -73,7 +73,7 @@ class SettingAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A recording replayed. `settings` are ranked: the first is the one to choose."""
+    """A recording replayed. `settings` are in the order of `allocmark.replaying.ranking`."""
 
     recording: Recording
     settings: Sequence[SettingAnswer]

@@ -23,6 +23,7 @@ from allocmark.probes.request import Outcome, Request
 from allocmark.replaying import driver_time, outside, place, settings
 from allocmark.replaying.answer import FIGURES, Answer, SettingAnswer
 from allocmark.replaying.outside import Term
+from allocmark.replaying.ranking import ranked
 from allocmark.replaying.settings import Setting
 from allocmark.stack import installed
 from allocmark.units import format_bytes
@@ -100,7 +101,7 @@ def replay(
     )
     return Answer(
         recording,
-        _ranked(answers),
+        ranked(answers, recording.setting is not None),
         around,
         card,
         card is not None and options.capacity_bytes is None and not others,
@@ -188,21 +189,6 @@ def _rows(series: Series) -> NDArray[np.int64]:
     return np.stack(columns, 1)
 
 
-def _ranked(answers: Sequence[SettingAnswer]) -> list[SettingAnswer]:
-    """Return the settings, best first.
-
-    What completes on the card comes before what does not; then the smallest card, then the least
-    time in the driver. Those without figures are last.
-    """
-
-    def key(answer: SettingAnswer) -> tuple[bool, bool, int, float, str]:
-        card = answer.smallest_card_bytes
-        time_s = answer.driver_time.seconds if answer.driver_time else float("inf")
-        return (card is None, answer.completes is False, card or 0, time_s, answer.name)
-
-    return sorted(answers, key=key)
-
-
 def _doubts(
     recording: Recording, chosen: Sequence[Setting], emulated: bool, others: int
 ) -> list[str]:
@@ -237,7 +223,7 @@ def summary(answer: Answer) -> str:
     own = answer.recorded
     fails = best.completes is False
     if best is own:
-        text = f"none of the others needs less than the recorded {own.name}: {needs}"
+        text = f"none of the others is better than the recorded {own.name}: it needs {needs}"
     else:
         text = f"{best.setting.line} needs {needs}"
         if own is not None and own.smallest_card_bytes is not None:

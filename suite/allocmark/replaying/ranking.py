@@ -1,0 +1,46 @@
+"""Which setting to name first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from allocmark.replaying.answer import SettingAnswer
+
+_ALIKE = 1.01
+"""Cards within one percent are alike: the search is settled to half of that."""
+
+
+def ranked(answers: Sequence[SettingAnswer], of_torch: bool) -> list[SettingAnswer]:
+    """Return the settings, best first; those without figures are last.
+
+    On a card: what fits before what does not, without a retry before with, then the least time in
+    the driver. Without one, or where it does not fit: the smallest card, then the least time. What
+    a program of torch (`of_torch`) cannot be given by a line in its environment comes after what
+    it can.
+    """
+    sizes = _groups(answers)
+    return sorted(answers, key=lambda answer: _key(answer, of_torch, sizes[answer.name]))
+
+
+def _groups(answers: Sequence[SettingAnswer]) -> dict[str, int]:
+    """Return a number for each setting, the same where cards are alike, smallest first."""
+    groups: dict[str, int] = {}
+    first, number = 0, 0
+    for answer in sorted(answers, key=lambda one: one.smallest_card_bytes or 0):
+        card = answer.smallest_card_bytes or 0
+        if card > first * _ALIKE:
+            first, number = card, number + 1
+        groups[answer.name] = number
+    return groups
+
+
+def _key(answer: SettingAnswer, of_torch: bool, size: int) -> tuple[bool | float | str, ...]:
+    time_s = answer.driver_time.seconds if answer.driver_time else math.inf
+    foreign = of_torch and answer.setting.allocator.framework != "torch"
+    without = answer.smallest_card_bytes is None
+    if answer.completes:
+        retried = bool(answer.figure("capacity_retries"))
+        return (without, False, foreign, retried, time_s, float(size), answer.name)
+    fails = answer.completes is False
+    return (without, fails, foreign, False, float(size), time_s, answer.name)
