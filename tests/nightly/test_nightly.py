@@ -115,6 +115,17 @@ def test_what_is_measured_is_not_measured_again(
     assert done.outcome == "first"
 
 
+def test_a_run_that_an_update_cut_off_is_not_gated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def updated(options: Options, of: Night) -> None:
+        put(of.results, document(exact("ooms", 9)), "torch2.11.0-driver1", finished=False)
+        _measured(1)(options, of)
+
+    _night(tmp_path, monkeypatch, _measured(1))
+    assert _night(tmp_path, monkeypatch, updated)[0].outcome == "fine"
+
+
 def test_another_hosts_night_is_left_alone(tmp_path: Path) -> None:
     other = state.begin(tmp_path, "pinned", "quick", "another host")
     assert state.begin(tmp_path, "pinned", "quick", "this host").folder != other.folder

@@ -87,8 +87,8 @@ def _measure(options: Options, night: Night) -> None:
             f"measuring ended with exit code {done.returncode}: the same command carries the night "
             f"on ({night.folder})"
         )
-    # asv says so itself; a part that was asked for has no such end.
-    run_state.finish([run.folder for run in runs_below(night.results)])
+    if options.filters:  # A whole run says itself that it ended; a part has no such end.
+        run_state.finish([run.folder for run in runs_below(night.results)])
 
 
 def _gate(options: Options, night: Night) -> Night:
@@ -98,9 +98,10 @@ def _gate(options: Options, night: Night) -> Night:
         if other.finished and other.is_good and other.folder != night.folder
     ]
     rules = load(options.thresholds)
-    candidates = runs_below(night.results)
+    # A night that was carried on after an update of the driver holds a run without an end, too.
+    candidates = [run for run in runs_below(night.results) if run.finished]
     if not candidates:
-        raise AllocmarkError(f"{night.folder} holds no results: measure again in a new night")
+        raise AllocmarkError(f"{night.folder} holds no run that ended: delete it and start again")
     held = [_gated(options, night, candidate, earlier, rules) for candidate in candidates]
     gates = [one for one in held if one is not None]
     if not gates:

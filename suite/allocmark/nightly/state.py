@@ -90,11 +90,13 @@ def begin(record: Path, lane: str, profile: str, host: str) -> Night:
     """
     if not _NAME.fullmatch(lane):
         raise AllocmarkError(f"{lane!r} is no name of a lane: small letters, digits, dashes")
-    for night in reversed(nights_of(record, lane)):
-        if night.host == host and night.profile == profile:
-            if not night.finished:
-                return night
-            break
+    cut_off = [
+        night
+        for night in nights_of(record, lane)
+        if night.host == host and night.profile == profile and not night.finished
+    ]
+    if cut_off:
+        return cut_off[-1]
     started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     stamp = started.replace("-", "").replace(":", "")
     folder = record / lane / f"{stamp}-{secrets.token_hex(4)}"
