@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -157,6 +157,13 @@ def tell(
     """Send a sampled figure with its value, or the reason why there is none."""
     given: Any = {"reason": told} if isinstance(told, str) else {"value": told}
     recorder.figure(Figure(metric, unit, "sampled", meter, axes, **given))
+
+
+def missing(expected: Iterable[Cell], why: str, recorder: Recorder) -> None:
+    """Send why some cells are empty."""
+    for axes, metrics in expected:
+        for metric, unit in metrics.items():
+            recorder.missing(metric, unit, why, axes)
 
 
 def cells(

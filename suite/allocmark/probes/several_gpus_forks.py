@@ -8,7 +8,7 @@ from typing import Any
 from allocmark.probes.context_fork import in_fork
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.replaying import in_words
-from allocmark.probes.several_gpus_cards import Cell, Shown
+from allocmark.probes.several_gpus_cards import Cell, Shown, missing
 
 _LIMIT_S = 60.0
 
@@ -25,9 +25,7 @@ def each_in_a_fork(
         try:
             told = in_fork(program, _LIMIT_S)
         except Exception as error:
-            for axes, metrics in expected:
-                for metric, unit in metrics.items():
-                    recorder.missing(metric, unit, in_words(error), axes)
+            missing(expected, in_words(error), recorder)
             raise
         send(told)
 

@@ -11,7 +11,7 @@ from allocmark.meters.memory import NVML_DEVICE
 from allocmark.probes.context_stages import CLOCK
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.replaying import in_words
-from allocmark.probes.several_gpus_cards import Cards, Cell, Shown, send, tell
+from allocmark.probes.several_gpus_cards import Cards, Cell, Shown, missing, send, tell
 from allocmark.probes.several_gpus_cards import cells as card_cells
 from allocmark.probes.tensorflow_policy_programs import GREEDY, LIMIT, TensorFlow
 from allocmark.units import MIB
@@ -51,10 +51,12 @@ def measure_mode(
 
     steps = {CREATED: create, FIRST: lambda: program.take([MIB]), EACH: others}
     failed: str | None = None
+    if visible == ONE:
+        missing([_no_others()], _ONE_VISIBLE, recorder)
     for point in points_of(visible):
         axes: dict[str, Axis] = {"visible": visible, "point": point}
         if failed:
-            _missing(axes, len(total), failed, recorder)
+            missing(_point_cells(axes, len(total)), failed, recorder)
             continue
         with recorder.stage(f"{visible}: {point}"):
             try:
@@ -62,7 +64,7 @@ def measure_mode(
                 steps[point]()
                 seconds = time.perf_counter() - begin
             except Exception as error:
-                _missing(axes, len(total), in_words(error), recorder)
+                missing(_point_cells(axes, len(total)), in_words(error), recorder)
                 failed = _NOT_REACHED.format(point, in_words(error))
                 raise
             _send(axes, seconds, cards.read(), total, recorder)
@@ -85,12 +87,6 @@ def _send(
         tell("mode_share", "share", NVML_DEVICE, {**axes, "gpu": gpu}, share, recorder)
 
 
-def _missing(axes: Mapping[str, Axis], gpus: int, why: str, recorder: Recorder) -> None:
-    for place, metrics in _point_cells(axes, gpus):
-        for metric, unit in metrics.items():
-            recorder.missing(metric, unit, why, place)
-
-
 def _point_cells(axes: Mapping[str, Axis], gpus: int) -> Iterator[Cell]:
     yield {"visible": axes["visible"]}, {SECONDS[str(axes["point"])]: "s"}
     yield from card_cells("mode", gpus, axes)
@@ -98,7 +94,13 @@ def _point_cells(axes: Mapping[str, Axis], gpus: int) -> Iterator[Cell]:
         yield {**axes, "gpu": gpu}, {"mode_share": "share"}
 
 
+def _no_others() -> Cell:
+    return {"visible": ONE}, {SECONDS[EACH]: "s"}
+
+
 def mode_cells(visible: str, gpus: int) -> Iterator[Cell]:
     """Yield the cells of one process."""
+    if visible == ONE:
+        yield _no_others()
     for point in points_of(visible):
         yield from _point_cells({"visible": visible, "point": point}, gpus)

@@ -13,7 +13,8 @@ from allocmark.figures import Axis, Figure
 from allocmark.meters.memory import METERS
 from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.probes.recorder import Recorder
-from allocmark.probes.several_gpus_cards import Cards, Cell, send
+from allocmark.probes.replaying import in_words
+from allocmark.probes.several_gpus_cards import Cards, Cell, missing, send
 from allocmark.probes.several_gpus_cards import cells as card_cells
 from allocmark.probes.several_gpus_forks import each_in_a_fork, shown_of
 from allocmark.statistics import sampled_figure
@@ -68,9 +69,11 @@ def enable(peer: int, gpu: int) -> None:
 
 
 def is_enabled(peer: int, gpu: int) -> bool:
-    """Whether `gpu` may access the memory of `peer` already; from here on it may."""
+    """Whether `gpu` may access the memory of `peer` already; from here on it may, if it can."""
     try:
         enable(peer, gpu)
+    except NotMeasurableError:
+        return False
     except runtime.CudaRuntimeError as error:
         if error.code == ALREADY_ENABLED:
             return True
@@ -99,40 +102,53 @@ def _send_reach(told: Sequence[Sequence[int]], recorder: Recorder) -> None:
                 recorder.figure(Figure("can_access", "count", "exact", CAN, axes, can))
 
 
-def _bytes(made: str, uuids: Sequence[str]) -> list[list[dict[str, Any]]]:
-    """Return a reading with none enabled, then one after each peer."""
+def _with_peers(gpus: int, both_ways: bool) -> Iterator[tuple[int, str | None]]:
+    """Enable one peer after the other; yields how many, and why no more can be."""
+    why: str | None = None
+    for peers in range(gpus):
+        if peers and not why:
+            try:
+                enable(peers, 0)
+                if both_ways:
+                    enable(0, peers)
+            except Exception as error:
+                why = in_words(error)
+        yield peers, why
+
+
+def _bytes(made: str, uuids: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a reading with none enabled, then one after each peer, or the reason."""
     gpus = len(uuids)
-    for gpu in reversed(range(gpus if made == OF_ALL else 1)):
+    for gpu in range(gpus if made == OF_ALL else 1):
         runtime.set_device(gpu)
     cards = Cards(uuids, range(gpus))
-    readings = [cards.read()]
-    for peer in range(1, gpus):
-        enable(peer, 0)
-        if made == OF_ALL:
-            enable(0, peer)
-        readings.append(cards.read())
-    return [[one.to_json() for one in shown] for shown in readings]
+    told: list[dict[str, Any]] = []
+    for _, why in _with_peers(gpus, both_ways=made == OF_ALL):
+        shown = [] if why else [one.to_json() for one in cards.read()]
+        told.append({"reason": why, "shown": shown})
+    return told
 
 
-def _send_bytes(made: str, told: Sequence[Any], recorder: Recorder) -> None:
-    for peers, shown in enumerate(told):
+def _send_bytes(made: str, told: Sequence[Mapping[str, Any]], recorder: Recorder) -> None:
+    for peers, one in enumerate(told):
         axes: dict[str, Axis] = {"contexts": made, "peers": peers}
-        send("peer", shown_of(shown), axes, recorder, METERS)
+        if one["reason"]:
+            missing(card_cells("peer", len(told), axes, METERS), one["reason"], recorder)
+        else:
+            send("peer", shown_of(one["shown"]), axes, recorder, METERS)
 
 
 def _times(gpus: int, samples: int) -> list[dict[str, Any]]:
     """Return the times of each size with none enabled, then after each peer, both ways."""
-    for gpu in reversed(range(gpus)):
+    for gpu in range(gpus):
         runtime.set_device(gpu)
     told = []
     with no_garbage_collection():
-        for peers in range(gpus):
-            if peers:
-                enable(peers, 0)
-                enable(0, peers)
+        for peers, why in _with_peers(gpus, both_ways=True):
             runtime.call("cudaSetDevice", c_int(0))
             for size in SIZES:
-                told.append({"peers": peers, "bytes": size, **_timed(size, samples)})
+                timed = {"reason": why} if why else _timed(size, samples)
+                told.append({"peers": peers, "bytes": size, **timed})
     return told
 
 
@@ -157,12 +173,11 @@ def _timed(size: int, samples: int) -> dict[str, Any]:
 def _send_times(told: Sequence[Mapping[str, Any]], recorder: Recorder) -> None:
     for one in told:
         axes: dict[str, Axis] = {"peers": one["peers"], "bytes": one["bytes"]}
+        if "reason" in one:
+            missing([(axes, TIMES)], one["reason"], recorder)
+            continue
         for metric in TIMES:
-            if "reason" in one:
-                recorder.missing(metric, "ns", one["reason"], axes)
-            else:
-                figure = sampled_figure(metric, "ns", "time", CLOCK, axes, one[metric])
-                recorder.figure(figure)
+            recorder.figure(sampled_figure(metric, "ns", "time", CLOCK, axes, one[metric]))
 
 
 TIMES = {"malloc_ns": "ns", "free_ns": "ns"}
