@@ -225,7 +225,7 @@ def _not_size(case: Case) -> Verdict:
     )
 
 
-_PULL = "https://github.com/pytorch/pytorch/pull/27361 (torch.cuda.memory_stats, October 2019)"
+_PULL = "Published: pytorch/pytorch#27361 (torch.cuda.memory_stats, October 2019);"
 _RELEASES = "torch 1.3.1 and 1.4.0 as published on PyPI: torch/cuda/memory.py"
 
 CLAIMS = (
