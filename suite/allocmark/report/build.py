@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from allocmark import store
@@ -16,6 +18,9 @@ from allocmark.report.pictures import Picture
 from allocmark.report.stacks import stacks
 
 FORMATS = ("md",)
+_MANY = 4
+"""Parts from which it pays to start other processes, which takes a second or two."""
+_WORKERS = 2
 MARKDOWN_NAME = "README.md"
 """So that a folder of reports shows its page where it is browsed."""
 
@@ -41,14 +46,23 @@ def write_report(results: Path, out: Path, language: str = "en") -> Path:
         raise UnknownNameError("language", language, list(LANGUAGES))
     made = page(store.load(results))
     files = Files({}, {})
-    for part in made.parts:
-        pictures = figures.pictures(part.panel)
+    for part, pictures in zip(made.parts, _drawn(made.parts), strict=True):
         _write_data(part, pictures, out, files)
         beside = stacks(part, made.parts) if part is made.parts[0] else None
         shown = html.render(made, part, pictures, language, beside=beside)
         write_whole(out / html.place(made, part), shown.encode())
     write_whole(out / MARKDOWN_NAME, markdown_page.render(made, files).encode())
     return out / html.place(made, made.parts[0])
+
+
+def _drawn(parts: Sequence[Part]) -> Iterator[list[Picture]]:
+    """Yield the pictures of each part; of many, they are drawn while tables are written."""
+    if len(parts) < _MANY:
+        yield from (figures.pictures(part.panel) for part in parts)
+        return
+    # Forking would copy threads of libraries.
+    with ProcessPoolExecutor(_WORKERS, mp_context=get_context("forkserver")) as pool:
+        yield from pool.map(figures.pictures, [part.panel.alone() for part in parts])
 
 
 def _write_data(part: Part, pictures: Sequence[Picture], out: Path, files: Files) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,11 @@ class Panel:
     emulated: bool
     shown: tuple[int, ...]
     not_shown: tuple[str, ...]
+
+    def alone(self) -> Panel:
+        """Return the panel with its own rows only, to be handed to another process."""
+        store = replace(self.store, figures=self.rows)
+        return Panel(store, self.machine, self.emulated, self.shown, self.not_shown)
 
     def figures(self, probe: str) -> pd.DataFrame:
         """Return the rows of one probe, with the axes that occur among them."""

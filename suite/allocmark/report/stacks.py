@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from allocmark.compare import thresholds
 from allocmark.compare.comparing import compare_pair
 from allocmark.compare.model import VERDICTS, Comparison, Missing, Row
-from allocmark.compare.sides import paired, read_paths
+from allocmark.compare.sides import Side, paired, read_paths
 from allocmark.errors import AllocmarkError
 from allocmark.report.page import Part
 from allocmark.report.table import NOTHING
-from allocmark.store import Source
+from allocmark.store import Source, Store
 
 COLUMNS = 4
 """So many other stacks are compared, the newest ones: each takes seconds."""
@@ -58,7 +58,9 @@ def stacks(part: Part, parts: Sequence[Part]) -> Stacks | None:
     if not named:
         return None
     chosen = list(named.items())[:COLUMNS]
-    others = tuple(_other(part, label, sources) for label, sources in chosen)
+    store = part.panel.store
+    own = _side(store, part.title, [store.sources[index] for index in part.panel.shown])
+    others = tuple(_other(own, _side(store, label, each)) for label, each in chosen)
     places = _places([other.found for other in others if other.found is not None])
     cells = {
         (place, number): facing
@@ -96,21 +98,15 @@ def _is_older(source: Source, part: Part, shown: set[str]) -> bool:
     )
 
 
-def _other(part: Part, label: str, sources: Sequence[Source]) -> Other:
-    store = part.panel.store
-    own = [store.sources[index] for index in part.panel.shown]
+def _side(store: Store, label: str, sources: Sequence[Source]) -> Side:
+    return read_paths(label, sorted(store.root / source.path for source in sources))
+
+
+def _other(own: Side, other: Side) -> Other:
     try:
-        a, b = (
-            read_paths(name, [store.root / source.path for source in sorted(each, key=_path)])
-            for name, each in ((part.title, own), (label, sources))
-        )
-        return Other(label, compare_pair(paired(a, b), thresholds.load()))
+        return Other(other.label, compare_pair(paired(own, other), thresholds.load()))
     except AllocmarkError as error:
-        return Other(label, None, str(error))
-
-
-def _path(source: Source) -> str:
-    return source.path
+        return Other(other.label, None, str(error))
 
 
 def _places(found: Sequence[Comparison]) -> tuple[str, ...]:
