@@ -19,7 +19,7 @@ print(address_layout(), ctypes.addressof(ctypes.c_int.in_dll(ctypes.CDLL(None), 
 def _told(fixed: bool) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", _TELL],
-        preexec_fn=fix_addresses if fixed else None,  # noqa: PLW1509
+        preexec_fn=fix_addresses if fixed else None,
         capture_output=True,
         text=True,
         check=True,

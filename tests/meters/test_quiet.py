@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from allocmark.meters import quiet
 from allocmark.meters.quiet import QuietCores
 
 
@@ -86,14 +86,14 @@ class _BusyHost:
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, quiet_share: float) -> None:
-        self.now_ns, self.core, self.cold = 0.0, 0, 0
+        self.now_ns, self.core, self.cold, self.base_ns = 0.0, 0, 0, 1500
         self.random = random.Random(7)
         self.share = quiet_share
         self.until = [0.0] * 16
         self.quiet = [False] * 16
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
         monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: self.move(min(cores)))
-        monkeypatch.setattr(quiet.time, "monotonic", lambda: self.now_ns / 1e9)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_ns / 1e9)
 
     def move(self, core: int) -> None:
         self.core, self.cold = core, 4
@@ -108,7 +108,7 @@ class _BusyHost:
         return 1.0 if self.quiet[self.core] else 1.7
 
     def work(self) -> int:
-        taken = 1500 * self.slow() * (4 if self.cold else 1) * self.random.uniform(1, 1.05)
+        taken = self.base_ns * self.slow() * (4 if self.cold else 1) * self.random.uniform(1, 1.05)
         self.cold = max(0, self.cold - 1)
         self.now_ns += taken + 1500
         return int(taken)
@@ -136,3 +136,20 @@ def test_quiet_readings_are_found_on_a_host_that_is_busy_most_of_the_time(
     assert took_s < 0.3
     undisturbed = sum(reading == 20_000 for reading in kept)
     assert undisturbed >= 0.95 * len(kept)
+
+
+@pytest.mark.parametrize(("factor", "quiet_ones"), [(1.08, True), (1.3, False)])
+def test_where_all_cores_became_slower_readings_end_in_time(
+    monkeypatch: pytest.MonkeyPatch, factor: float, quiet_ones: bool
+) -> None:
+    """A lower frequency is no neighbour: only what is far from the standard is called noisy."""
+    host = _BusyHost(monkeypatch, 0.999)
+    monkeypatch.setattr(host.random, "uniform", lambda low, high: low)
+    cores = QuietCores()
+    monkeypatch.setattr(cores, "_work", host.work)
+    with cores:
+        host.base_ns = int(1500 * factor)
+        begin = host.now_ns
+        kept, quiet = cores.take(host.read, 200)
+    assert (len(kept), quiet) == (200, quiet_ones)
+    assert (host.now_ns - begin) / 1e9 < 0.2

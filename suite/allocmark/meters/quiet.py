@@ -3,9 +3,10 @@
 On a shared host a core may run at half its speed for milliseconds, because another virtual machine
 uses its other hyper-thread: the same cached hit then reads 0.4 or 0.7 microseconds, and a median
 over both says which of them was more frequent. So a fixed piece of reference work is timed before
-and after each reading. Where either took over `TOLERANCE` times what it takes on a quiet core, the
-reading is refused and the next one is tried on another core. What is refused depends on the
-reference work alone, never on the reading.
+and after each reading. Where either took over `AIM` times what it takes on a quiet core, the
+reading is refused and the next one is tried, on another core if need be; readings beyond
+`TOLERANCE` make a cell noisy. What is refused depends on the reference work alone, never on the
+reading.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ from allocmark.meters.timing import clock, library
 Reading = TypeVar("Reading")
 
 TOLERANCE = 1.12
-"""Cores of a host run at frequencies up to 8 % apart; a shared one takes half as long again."""
+"""A shared core takes half as long again; what lies below is frequency."""
+AIM = 1.06
+"""Cores of a host run at frequencies some 4 % apart, and a hit is as much slower: of the quiet
+readings those at the fastest one are taken, as far as there is time for them. Two runs then read at
+one frequency, where the host lets both have it."""
 _ON_ONE_CORE = 32
 """Readings kept before the next core's turn: cores differ, and a median should not depend on which
 one the process was started on."""
@@ -37,11 +42,9 @@ _CALIBRATION_ROUNDS = 75
 _QUIET_QUANTILE = 0.02
 """The standard is what the fastest fiftieth of the reference works takes, all cores in turns: on a
 busy host a core is ours alone for a twentieth of the time, and a median tells how busy it is."""
-_PASSES = 3
-"""How often all cores are asked for a quiet one before a reading is made where none is."""
 _TRIES = 16
 """Readings tried for each one wanted, at most: where nobody disturbs, the first is taken."""
-_PATIENCE_S = 0.0015
+_PATIENCE_S = 0.00075
 """Time for each reading wanted, at most."""
 
 
@@ -89,8 +92,8 @@ class QuietCores:
     def settle(self) -> bool:
         """Move to a core that is quiet now, or to some core where none is; return if it moved."""
         moved = False
-        for _ in range(_PASSES * len(self._allowed)):
-            if self.slowness() <= TOLERANCE:
+        for _ in self._allowed:
+            if self.slowness() <= AIM:
                 break
             self._move()
             moved = True
@@ -105,8 +108,8 @@ class QuietCores:
     ) -> tuple[list[Reading], bool]:
         """Return `count` readings, and whether all of them come from a quiet core.
 
-        At most `tries` readings are made for each one wanted, in bounded time: where nothing is
-        quiet, the least disturbed fill up.
+        At most `tries` readings are made for each one wanted, in bounded time: what is missing
+        then is filled up with the least disturbed of the others.
         """
         kept: list[Reading] = []
         disturbed: list[tuple[float, int, Reading]] = []
@@ -119,7 +122,7 @@ class QuietCores:
             after = self.slowness()
             worst = max(before, after)
             before = after
-            if worst <= TOLERANCE:
+            if worst <= AIM:
                 kept.append(reading)
                 if len(kept) == count:
                     break
@@ -130,19 +133,18 @@ class QuietCores:
             else:
                 turn_over = False
                 disturbed.append((worst, number, reading))
-                if len(kept) + len(disturbed) >= count and time.monotonic() > deadline:
-                    break
+                if time.monotonic() > deadline:
+                    if len(kept) + len(disturbed) >= count:
+                        break
+                    continue
             if self.settle() or turn_over:
                 read()
             before = self.slowness()
-        self.taken += len(kept)
-        self.refused += len(disturbed)
-        quiet = len(kept) == count
-        kept += [
-            reading
-            for _, _, reading in sorted(disturbed, key=lambda item: item[:2])[: count - len(kept)]
-        ]
-        return kept, quiet
+        fill = sorted(disturbed, key=lambda item: item[:2])[: count - len(kept)]
+        self.taken += count
+        self.refused += len(kept) + len(disturbed) - count
+        kept += [reading for _, _, reading in fill]
+        return kept, all(worst <= TOLERANCE for worst, _, _ in fill)
 
     def _calibrate(self, core: int) -> list[int]:
         self._go_to(core)
