@@ -61,3 +61,31 @@ def test_the_stated_figures_are_the_measured_ones(figures: pd.DataFrame) -> None
         f"under 64, {waste('torch-expandable'):.0%}".replace("%", " %") + " with expandable",
     ):
         assert stated in text
+
+
+def test_what_is_said_of_tensorflow_was_measured(figures: pd.DataFrame) -> None:
+    text = (PROJECT / "README.md").read_text()
+    policy = figures[(figures.probe == "tensorflow_policy") & figures.reason.isna()]
+
+    def told(subject: str, metric: str, point: str, meter: str) -> float:
+        rows = policy[(policy.subject == subject) & (policy.metric == metric)]
+        rows = rows[(rows.point == point) & (rows.meter == meter)]
+        assert len(rows) == 1, (subject, metric, point)
+        return float(rows["value"].iloc[0])
+
+    def share(point: str) -> str:
+        return f"{100 * told('tf-greedy', 'taken_share', point, 'nvml_device'):.1f} %"
+
+    def held(subject: str, point: str) -> float:
+        return told(subject, "held_bytes", point, "nvml_process") / MIB
+
+    back = held("tf-growth", "all dropped") - held("tf-growth", "5 s later")
+    peak = held("tf-growth", "live peak") - held("tf-growth", "all dropped")
+    live = policy[(policy.subject == "tf-growth") & (policy.metric == "live_bytes")]["value"]
+    for stated in (
+        f"| {share('device created')} of the card once its device is created, "
+        f"{share('first tensor')} with its first tensor of 1 MiB |",
+        f"the process holds {held('tf-limit', 'live peak'):.0f} MiB",
+        f"of {live.iloc[0] / MIB:.0f} MiB of tensors dropped, {peak + back:.0f} MiB go back",
+    ):
+        assert stated in text
