@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from allocmark import documents
-from allocmark.report.agreement_emulated import compare
+from allocmark.report.agreement_comparison import compare
 from allocmark.report.agreement_events import counts
 
 from .conftest import environment, launcher

@@ -13,7 +13,9 @@ from allocmark.documents import Document
 from allocmark.errors import AllocmarkError
 from allocmark.figures import Axis, Figure, Kind, Series
 from allocmark.report import agreement_emulated
+from allocmark.report.agreement_comparison import compare
 from allocmark.report.agreement_events import Event
+from allocmark.report.agreement_page import render, row
 
 
 def cell(metric: str, value: float | None, unit: str = "bytes", kind: Kind = "exact") -> Figure:
@@ -48,22 +50,19 @@ def document(
 def test_equal_but_for_time() -> None:
     a = [cell("peak", 100), cell("missing", None), cell("replay_seconds", 1, "seconds", "time")]
     b = [cell("peak", 100), cell("missing", None), cell("replay_seconds", 9, "seconds", "time")]
-    found = agreement_emulated.compare(document(False, a, [1, 2]), document(True, b, [1, 2]))
+    found = compare(document(False, a, [1, 2]), document(True, b, [1, 2]))
     assert found.equal
     assert (len(found.cells), found.cells_equal) == (1, 1)
     assert (found.readings, found.readings_equal, found.first_events) == (2, 2, ())
-    assert agreement_emulated.row(found) == ["native", "1", "1", "2", "2", "", "", "none", ""]
+    assert row(found) == ["native", "1", "1", "2", "2", "", "", "", "", "none", ""]
 
 
 def test_the_largest_difference_is_of_bytes_and_the_first_event_is_named() -> None:
     a = [cell("peak", 100), cell("device", 200), cell("retries", 1, "retries")]
     b = [cell("peak", 101), cell("device", 220), cell("retries", 3, "retries")]
-    found = agreement_emulated.compare(
-        document(False, a, [1, 2, 3, 4]), document(True, b, [1, 2, 5, 6])
-    )
+    found = compare(document(False, a, [1, 2, 3, 4]), document(True, b, [1, 2, 5, 6]))
     assert not found.equal
-    row = ["native", "3", "0", "4", "2", "", "", "10 %", "device of w"]
-    assert agreement_emulated.row(found) == row
+    assert row(found) == ["native", "3", "0", "4", "2", "", "", "", "", "10 %", "device of w"]
     assert found.first_events == (Event("w", 2, "reserved", 3, 5),)
 
 
@@ -83,48 +82,81 @@ def test_events_are_compared_one_by_one_and_the_first_that_differs_is_named() ->
     real = with_events(
         False, every_event("reserved_bytes", (1, 20), (4, 20)), every_event("retries")
     )
-    found = agreement_emulated.compare(real, replace(real, emulated=True))
+    found = compare(real, replace(real, emulated=True))
     assert found.equal and found.first_events == ()
-    assert agreement_emulated.row(found)[5:7] == ["10", "10"]
+    assert row(found)[5:7] == ["10", "10"]
     # One event later, and a retry that hardware does not have: the curve's points miss both.
     other = with_events(
         True, every_event("reserved_bytes", (1, 20), (5, 20)), every_event("retries", (7, 1))
     )
-    found = agreement_emulated.compare(real, other)
+    found = compare(real, other)
     assert not found.equal
-    assert agreement_emulated.row(found)[5:7] == ["10", "5"]  # events 4, and 6 to 9
+    assert row(found)[5:7] == ["10", "5"]  # events 4, and 6 to 9
     assert found.first_events == (Event("w", 4, "reserved_bytes", 40, 20),)
 
 
 def test_events_on_one_side_are_left_out_and_a_counter_on_one_side_is_named() -> None:
     bare, full = with_events(False), with_events(True, every_event("segments", (1, 1)))
-    assert agreement_emulated.compare(bare, full).courses == ()
+    assert compare(bare, full).courses == ()
     real = with_events(False, every_event("segments", (1, 1)), every_event("ooms"))
-    found = agreement_emulated.compare(real, full)
+    found = compare(real, full)
     assert found.only_one == ("w every event: ooms",) and not found.equal
+
+
+def with_requests(emulated: bool, *requests: tuple[int, int]) -> Document:
+    """Return a document with requests to the driver, as (bytes, address)."""
+    sizes, addresses = zip(*requests, strict=True)
+    columns = {"bytes": sizes, "address": addresses}
+    told = document(emulated, [cell("peak", 1)], [1])
+    return replace(
+        told, series=[*told.series, Series("driver-requests", {"workload": "w"}, columns)]
+    )
+
+
+def test_requests_are_equal_by_bytes_and_by_the_order_of_addresses() -> None:
+    real = with_requests(False, (2, 900), (4, 100), (8, 0), (8, 50))
+    found = compare(real, with_requests(True, (2, 90), (4, 80), (8, 0), (8, 70)))
+    assert found.equal
+    assert row(found)[7:9] == ["4", "4"]
+    # Other bytes, and the lower of two neighbours.
+    assert row(compare(real, with_requests(True, (2, 90), (5, 80), (8, 0), (8, 70))))[8] == "3"
+    assert row(compare(real, with_requests(True, (2, 80), (4, 90), (8, 0), (8, 70))))[8] == "2"
+    found = compare(real, with_requests(True, (2, 900), (4, 100), (8, 0)))
+    assert row(found)[7:9] == ["4", "1"] and not found.equal
+
+
+def test_allocators_that_part_at_one_event_share_a_line() -> None:
+    told = [
+        (real := document(False, [cell("peak", 1)], [1, 2], name), other, compare(real, other))
+        for name, last in (("a", 3), ("b", 3), ("c", 4))
+        for other in [document(True, [cell("peak", 1)], [1, last], name)]
+    ]
+    lines = [line for line in render(told).splitlines() if " after event " in line]
+    assert lines == [
+        "- a, b: w, reserved after event 1 is 2 on hardware, 3 emulated",
+        "- c: w, reserved after event 1 is 2 on hardware, 4 emulated",
+    ]
 
 
 def test_a_cell_or_event_of_one_side_is_not_equal() -> None:
     a, b = [cell("peak", 1), cell("device", 2)], [cell("peak", 1), cell("device", None)]
-    found = agreement_emulated.compare(document(False, a, [1]), document(True, b, [1, 2]))
+    found = compare(document(False, a, [1]), document(True, b, [1, 2]))
     assert not found.equal
     assert found.only_one == ("w curve: 1 events", "w device")
-    assert agreement_emulated.row(found)[-1] == "2 on one side only"
+    assert row(found)[-1] == "2 on one side only"
 
 
 def test_a_zero_on_hardware_alone() -> None:
-    found = agreement_emulated.compare(
-        document(False, [cell("peak", 0)], []), document(True, [cell("peak", 1)], [])
-    )
+    found = compare(document(False, [cell("peak", 0)], []), document(True, [cell("peak", 1)], []))
     assert found.cells[0].share == float("inf")
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
     real, emulated = document(False, [], []), document(True, [], [])
     with pytest.raises(AllocmarkError, match="must be of hardware"):
-        agreement_emulated.compare(emulated, real)
+        compare(emulated, real)
     with pytest.raises(AllocmarkError, match="not of one subject"):
-        agreement_emulated.compare(real, document(True, [], [], "other"))
+        compare(real, document(True, [], [], "other"))
     with pytest.raises(AllocmarkError, match="twice"):
         agreement_emulated.compare_all([real, real], [emulated])
 
@@ -137,7 +169,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     folders = [str(tmp_path / "real"), str(tmp_path / "emulated")]
     assert agreement_emulated.main([*folders, "--out", str(out)]) == 0
     text = out.read_text()
-    assert "| native | 1 | 1 | 1 | 1 |  |  | none |  |" in text
-    assert "- hardware: driver 580; gpu GPU; profile full; date 2026-01-02; suite 0.1." in text
+    assert "| native | 1 | 1 | 1 | 1 |  |  |  |  | none |  |" in text
+    assert (
+        "- hardware, no framework: driver 580; gpu GPU; profile full; date 2026-01-02; suite 0.1."
+        in text
+    )
+    assert "Where blocks lie" not in text
+    for side, emulated in (("real", False), ("emulated", True)):
+        told = replace(document(emulated, [cell("splits", 1)], []), probe="placement")
+        path = documents.path_of(tmp_path / side, "m", "s", "full", "placement", "native")
+        documents.write(path, replace(told, series=[]))
+    assert agreement_emulated.main([*folders, "--out", str(out)]) == 0
+    assert "| native | 1 | 1 |\n" in out.read_text().partition("## Where blocks lie")[2]
     assert agreement_emulated.main([str(tmp_path / "none"), *folders[1:], "--out", str(out)]) == 2
     assert "share no fragmentation document" in capsys.readouterr().err
