@@ -138,8 +138,8 @@ def _torch() -> dict[At, float]:
 
 def _fragmentation() -> dict[At, float]:
     made: dict[At, float] = {}
-    waste = {NATIVE: 0.3, NO_CACHE: 0.05, EXPANDABLE: 0.1}
-    capacity = {NATIVE: 1.3, EXPANDABLE: 1.1, GREEDY: 1.2, GROWTH: 1.4}
+    waste = {NATIVE: 0.3, NO_CACHE: 0.05, EXPANDABLE: 0.1, GROWTH: 0.4}
+    capacity = {NATIVE: 1.3, EXPANDABLE: 1.1, LIMIT: 1.2, GROWTH: 1.4}
     reserved = {NATIVE: 300, EXPANDABLE: 200, "torch-split64": 500}
     for workload in WORKLOADS:
         place = {"workload": workload}
@@ -150,6 +150,15 @@ def _fragmentation() -> dict[At, float]:
         for subject, mib in reserved.items():
             made[at("fragmentation", subject, "peak_reserved_bytes", **place)] = mib * MIB
             made[at("fragmentation", subject, "replay_seconds", **place)] = mib / 1000
+        # BFC keeps what is free in one piece: 250 of 8192 MiB are spread over in its region.
+        for subject, held, used, piece in (
+            (NATIVE, 300, 200, 20),
+            (GROWTH, 400, 200, 190),
+            (LIMIT, 8192, 200, 8192 - 250),
+        ):
+            made[at("fragmentation", subject, "peak_reserved_bytes", **place)] = held * MIB
+            made[at("fragmentation", subject, "peak_allocated_bytes", **place)] = used * MIB
+            made[at("fragmentation", subject, "largest_free_bytes", **place)] = piece * MIB
         made[at("fragmentation", NATIVE, "hit_share", **place)] = 0.9
         made[at("fragmentation", NATIVE, "driver_allocs", **place)] = 100
         made[at("fragmentation", NO_CACHE, "driver_allocs", **place)] = 1000

@@ -25,6 +25,7 @@ from allocmark.report.claims import catalogue
 from allocmark.report.claims.claim import Ruling, tally
 from allocmark.report.claims.functions import FUNCTIONS
 from allocmark.report.numbers import format_value
+from allocmark.report.page import page
 from allocmark.report.panel import Panel, panels
 from allocmark.store import load
 from allocmark.units import GIB, MIB
@@ -188,6 +189,34 @@ FLIPS: Sequence[tuple[str, Ruling, Changes, Ruling]] = (
 )
 
 
+_UNSEARCHED = _everywhere("capacity", LIMIT, "capacity_ratio", float("nan"))
+_WASTES_LESS = _everywhere("fragmentation", GROWTH, "waste_ratio", 0.2)
+_IN_ONE_PIECE = _everywhere("fragmentation", NATIVE, "largest_free_bytes", 99 * MIB)
+_SPREADS = _everywhere("fragmentation", LIMIT, "largest_free_bytes", (8192 - 450) * MIB)
+
+
+@pytest.mark.parametrize(
+    ("claim", "changes", "after"),
+    [
+        ("cmp-frag", [], IN_PART),
+        ("cmp-frag", _WASTES_LESS, HOLDS),
+        ("cmp-frag", [*_WASTES_LESS, *_IN_ONE_PIECE], IN_PART),
+        ("cmp-frag", [*_WASTES_LESS, *_SPREADS], IN_PART),
+        ("cmp-frag", [*_IN_ONE_PIECE, *_SPREADS], FAILS),
+        ("growth-best", [], IN_PART),
+        ("growth-best", _SPREADS, HOLDS),
+        ("growth-best", [(_tf(GROWTH, "pair_failed", second=GROWTH), 1)], FAILS),
+    ],
+)
+def test_where_capacities_were_not_searched_fragmentation_decides(
+    claim: str, changes: Changes, after: Ruling
+) -> None:
+    verdict = judged(claim, [*_UNSEARCHED, *changes])
+    assert verdict.ruling is after
+    assert verdict.condition is not None
+    assert "no smallest capacity" in verdict.condition.en
+
+
 def test_every_statement_is_judged_once() -> None:
     ids = [claim.id for claim in catalogue.CLAIMS]
     assert len(ids) == len(set(ids))
@@ -275,3 +304,24 @@ def test_the_tally_counts_every_claim_once() -> None:
     assert list(counts) == list(Ruling)
     assert sum(counts.values()) == len(catalogue.CLAIMS)
     assert counts[HOLDS] == sum(one.verdict.ruling is HOLDS for one in judgements)
+
+
+def test_each_statement_stands_alone() -> None:
+    referring = ("It ", "Its ", "So ", "That ", "This ", "They ")
+    for claim in catalogue.CLAIMS:
+        assert not claim.statement.en.startswith(referring), claim.id
+        assert not claim.statement.zh.startswith(("它", "其", "这", "因此")), claim.id
+
+
+def test_the_four_rows_of_the_committed_results_are_all_judged() -> None:
+    table = next(
+        table
+        for section in page(_committed().store).parts[0].sections
+        for table in section.tables
+        if table.id == "document-comparison"
+    )
+    assert len(table.rows) == 4
+    for row in table.rows:
+        for figure, verdict in (row[2:4], row[5:7]):
+            assert figure.value is not None
+            assert verdict.text != str(Ruling.NOT_MEASURED)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from allocmark.report.claims import tensorflow, torch_cache
-from allocmark.report.claims.case import Case, Row
+from allocmark.report.claims import comparison_fragmentation, tensorflow, torch_cache
+from allocmark.report.claims.case import Case
 from allocmark.report.claims.claim import Claim, Evidence, Rule, Ruling, Verdict
 from allocmark.report.claims.comparison_processes import (
     TORCH,
@@ -14,13 +14,11 @@ from allocmark.report.claims.comparison_processes import (
     reclaim_torch,
 )
 from allocmark.report.claims.text import Text
-from allocmark.report.claims.torch_traits import EXPANDABLE, NATIVE
+from allocmark.report.claims.torch_traits import NATIVE
 
 SECTION = "comparison"
 _ON_DEMAND = 1.1
 _MOST = 0.9
-_CLEARLY = 0.75
-_UNCLEARLY = 0.25
 _HALF = 0.5
 
 
@@ -119,70 +117,6 @@ def _default_tensorflow(case: Case) -> Verdict:
     )
 
 
-def _frag(case: Case) -> Verdict:
-    tf = _capacities(case, tensorflow.GREEDY)
-    rows: list[Row] = []
-    for workload, row in _capacities(case, NATIVE).items():
-        if workload in tf:
-            rows += [row, tf[workload]]
-    if not rows:
-        raise case.missing("capacity", "capacity_ratio", subject=tensorflow.GREEDY)
-    worse = case.work_out(
-        "worse",
-        Text("workloads for which PyTorch needs more memory", "PyTorch 需要更多显存的负载数"),
-        "pairs in which the first is larger",
-        rows,
-        "count",
-    )
-    tried = case.work_out("tried", Text("workloads", "负载数"), "number of pairs", rows, "count")
-    for name, column, what in (
-        ("torch", rows[::2], Text("PyTorch", "PyTorch")),
-        ("tf", rows[1::2], Text("TensorFlow (BFC)", "TensorFlow（BFC）")),
-    ):
-        title = Text(
-            f"{what.en}: smallest capacity over live peak, median",
-            f"{what.zh}：最小容量与活动峰值之比，中位数",
-        )
-        case.work_out(name, title, "median", column)
-    expandable = list(_capacities(case, EXPANDABLE).values())
-    note = Text("", "")
-    if expandable:
-        case.work_out(
-            "expandable",
-            Text("PyTorch with expandable segments, median", "PyTorch 可扩展段，中位数"),
-            "median",
-            expandable,
-        )
-        note = Text(
-            " With expandable segments PyTorch needs {expandable}.", "使用可扩展段为 {expandable}。"
-        )
-    share = worse / tried
-    if share >= _CLEARLY:
-        ruling = Ruling.HOLDS
-    else:
-        ruling = Ruling.FAILS if share <= _UNCLEARLY else Ruling.IN_PART
-    return case.verdict(
-        ruling,
-        Text(
-            "PyTorch needs more memory in {worse} of {tried} workloads; as a median {torch} live "
-            "peaks against {tf}." + note.en,
-            "{tried} 个负载中有 {worse} 个 PyTorch 需要更多显存；"
-            "中位数为活动峰值的 {torch} 倍对 {tf} 倍。" + note.zh,
-        ),
-        Text(
-            "Both split and merge neighbours. PyTorch merges within segments of the driver, BFC "
-            "within one region that it took at once.",
-            "两者都会切分并合并相邻块：PyTorch 在驱动给的段内合并，BFC 在一次取得的区域内合并。",
-        ),
-    )
-
-
-def _capacities(case: Case, subject: str) -> dict[str, Row]:
-    return {
-        row["workload"]: row for row in case.rows("capacity", "capacity_ratio", subject=subject)
-    }
-
-
 _process_torch = process(TORCH, Text("PyTorch", "PyTorch"))
 _process_tensorflow = process(tensorflow.GROWTH, Text("TensorFlow", "TensorFlow"))
 _TF = (tensorflow.PROBE,)
@@ -226,8 +160,8 @@ CLAIMS = (
             "TensorFlow's BFC merges and fragments less.",
             "PyTorch 依赖缓存池，碎片较多；TensorFlow 的 BFC 合并碎片，碎片较少。",
         ),
-        ("capacity",),
-        _frag,
+        comparison_fragmentation.PROBES,
+        comparison_fragmentation.fragmentation,
     ),
     Claim(
         "cmp-process",

@@ -55,9 +55,9 @@ def _with_ipc(case: Case, subject: str, name: Text) -> Text:
         "count",
     )
     return Text(
-        told.en + " A block that one exports the other can open by {opened} ways, if the program "
-        "asks for it.",
-        told.zh + "由程序主动导出的块可用 {opened} 种方式打开。",
+        told.en + " If the program asks for it, the other can open a block that one exports (ways "
+        "that work: {opened}).",
+        told.zh + "由程序主动导出的块可被对方打开（可行的方式：{opened} 种）。",
     )
 
 
@@ -108,8 +108,8 @@ def reclaim_torch(case: Case) -> Verdict:
         ruling,
         Text(
             "PyTorch: {itself} go back when all is freed, {hand} by empty_cache. By hand is not "
-            "the only way: {saved} runs completed because it emptied the cache when the driver "
-            "refused.",
+            "the only way: it empties the cache when the driver refuses (runs completed by that: "
+            "{saved}).",
             "PyTorch：全部释放后归还 {itself}，empty_cache 归还 {hand}。并非只能手动："
             "{saved} 次运行在驱动拒绝时自动清空缓存后完成。",
         ),

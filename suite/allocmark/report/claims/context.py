@@ -253,8 +253,8 @@ CLAIMS = (
         "ctx-contents",
         SECTION,
         Text(
-            "It holds what memory management, streams and loaded modules need.",
-            "其中包含内存管理、流调度和模块加载所需的内容。",
+            "A context holds what memory management, streams and loaded modules need.",
+            "上下文包含内存管理、流调度和模块加载所需的内容。",
         ),
         ("context",),
         _contents,
@@ -264,8 +264,8 @@ CLAIMS = (
         "ctx-ignored",
         SECTION,
         Text(
-            "That overhead is large enough to matter: several hundred MB for each process.",
-            "这项开销不可忽视：每个进程数百 MB。",
+            "A context's overhead is large enough to matter: several hundred MB for each process.",
+            "上下文的开销不可忽视：每个进程数百 MB。",
         ),
         ("context",),
         _ignored,
@@ -275,8 +275,9 @@ CLAIMS = (
         "ctx-cause",
         SECTION,
         Text(
-            "The driver reserves it because managing allocations needs tables and metadata.",
-            "驱动预留它，是因为管理分配需要表和元数据。",
+            "The driver reserves a context's memory because managing allocations needs tables and "
+            "metadata.",
+            "驱动为上下文预留显存，是因为管理分配需要表和元数据。",
         ),
         ("context",),
         _cause,

@@ -106,8 +106,9 @@ def _version(case: Case) -> Verdict:
     return case.verdict(
         Ruling.HOLDS if _FIRST_RELEASE == _SAID_RELEASE else Ruling.IN_PART,
         Text(
-            "The installed release offers it, read in {read} runs; but so does every release "
-            f"from {_FIRST_RELEASE}.0 on, not only from {_SAID_RELEASE} on.",
+            "The installed release offers it, but so does every release "
+            f"from {_FIRST_RELEASE}.0 on, not only from {_SAID_RELEASE} on (runs in which it "
+            "was read: {read}).",
             "已装版本提供该字段（{read} 次运行中读到）；"
             f"但自 {_FIRST_RELEASE}.0 起就有，并非 {_SAID_RELEASE} 才有。",
         ),

@@ -170,7 +170,7 @@ def _flow(case: Case) -> Verdict:
         Text(
             "Cache first: it serves {hits} of requests. Then the driver, {calls} times over all "
             "workloads. When it refuses, the cache is emptied and the request tried again, "
-            "{retries} times in short memory; {failed} runs failed all the same.",
+            "{retries} times in short memory (runs that failed all the same: {failed}).",
             "先查缓存，满足 {hits} 的请求；再向驱动申请，全部负载共 {calls} 次；"
             "被拒绝时清空缓存再试，显存不足时共 {retries} 次；仍有 {failed} 次运行失败。",
         ),

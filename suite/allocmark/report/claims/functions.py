@@ -16,6 +16,10 @@ def _pairs(values: Values) -> list[tuple[float, float]]:
     return list(zip(values[::2], values[1::2], strict=True))
 
 
+def _triples(values: Values) -> list[tuple[float, float, float]]:
+    return list(zip(values[::3], values[1::3], values[2::3], strict=True))
+
+
 def _value(values: Values) -> float:
     (value,) = values
     return value
@@ -69,13 +73,25 @@ def _shown(values: Values, above: float) -> float:
 
 def _enough(values: Values) -> float:
     """Return in what share of triples the first two together reach the third."""
-    triples = list(zip(values[::3], values[1::3], values[2::3], strict=True))
+    triples = _triples(values)
     return sum(a + b >= c for a, b, c in triples) / len(triples)
 
 
 def _either(values: Values, first: float, second: float) -> float:
     pairs = _pairs(values)
     return sum(a > first or b > second for a, b in pairs) / len(pairs)
+
+
+def _in_one_piece(values: Values) -> list[float]:
+    """Return the first over what the second has beyond the third, of each triple.
+
+    Where that is nothing, it is in one piece.
+    """
+    return [a / (b - c) if b != c else 1.0 for a, b, c in _triples(values)]
+
+
+def _smaller_pieces(values: Values) -> float:
+    return float(sum(a < b for a, b in _pairs(_in_one_piece(values))))
 
 
 FUNCTIONS: dict[str, Callable[..., float]] = {
@@ -109,6 +125,17 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
     "largest difference of pairs": lambda v: max(abs(a - b) for a, b in _pairs(v)),
     "largest of first less the other three": lambda v: max(
         abs(first - sum(v[i + 1 : i + 4])) for i, first in list(enumerate(v))[::4]
+    ),
+    "median of the first over the second less the third": lambda v: float(
+        statistics.median(_in_one_piece(v))
+    ),
+    "groups of six in which the first three have the smaller share in one piece": _smaller_pieces,
+    "triples in which the first exceeds the second less the third": lambda v: float(
+        sum(a > b - c for a, b, c in _triples(v))
+    ),
+    "number of triples": lambda v: float(len(_triples(v))),
+    "largest ratio of the first to the second less the third": lambda v: max(
+        a / (b - c) for a, b, c in _triples(v)
     ),
     "number of pairs": lambda v: float(len(_pairs(v))),
     "median ratio of pairs": lambda v: float(statistics.median(a / b for a, b in _pairs(v))),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from allocmark.report.claims.case import Case, Row
 from allocmark.report.claims.claim import Claim, Ruling, Verdict
-from allocmark.report.claims.tensorflow import GREEDY, GROWTH, PROBE, SECTION
+from allocmark.report.claims.comparison_fragmentation import PROBES, against_one_region
+from allocmark.report.claims.tensorflow import GREEDY, GROWTH, LIMIT, PROBE, SECTION
 from allocmark.report.claims.text import Text
 
 _HALF = 0.5
@@ -64,13 +65,37 @@ def _growth_best(case: Case) -> Verdict:
         Text("second process failed", "第二个进程失败"),
         case.one(PROBE, "pair_failed", subject=GROWTH, second=GROWTH),
     )
-    other = {r["workload"]: r for r in case.some("capacity", "capacity_ratio", subject=GREEDY)}
+    searched = case.rows("capacity", "capacity_ratio", subject=LIMIT)
+    worse, tried, told = (_by_capacity if searched else _by_reserved)(case)
+    ruling = Ruling.FAILS if failed else Ruling.HOLDS if worse <= _HALF * tried else Ruling.IN_PART
+    room = (
+        Text("It leaves a second process no room, and", "它没有给第二个进程留出空间，且")
+        if failed
+        else Text("It leaves room for a second process, but", "它给第二个进程留出空间，但")
+    )
+    return case.verdict(
+        ruling,
+        Text(
+            f"{room.en} {{worse}} of {{tried}} workloads {told.en}",
+            f"{room.zh} {{tried}} 个负载中有 {{worse}} 个{told.zh}",
+        ),
+        Text(
+            "Regions double in size, and free chunks of different regions never merge. Alone on a "
+            "card, one region wastes less.",
+            "区域成倍增大，不同区域的空闲块不会合并；独占显卡时单一区域浪费更少。",
+        ),
+    )
+
+
+def _by_capacity(case: Case) -> tuple[float, float, Text]:
+    """Compare the smallest capacities with growth and in one region."""
+    other = {r["workload"]: r for r in case.some("capacity", "capacity_ratio", subject=LIMIT)}
     rows: list[Row] = []
     for row in case.some("capacity", "capacity_ratio", subject=GROWTH):
         if row["workload"] in other:
             rows += [row, other[row["workload"]]]
     if not rows:
-        raise case.missing("capacity", "capacity_ratio", subject=GREEDY)
+        raise case.missing("capacity", "capacity_ratio", subject=GROWTH)
     worse = case.work_out(
         "worse",
         Text("workloads that need more memory with growth", "按需增长需要更多显存的负载数"),
@@ -85,21 +110,39 @@ def _growth_best(case: Case) -> Verdict:
         "largest ratio of pairs",
         rows,
     )
-    ruling = Ruling.FAILS if failed else Ruling.HOLDS if worse <= _HALF * tried else Ruling.IN_PART
-    return case.verdict(
-        ruling,
-        Text(
-            "It leaves room for a neighbour, but {worse} of {tried} workloads need more memory "
-            "than with one region, up to {most} times as much.",
-            "它给邻居留出空间，但 {tried} 个负载中有 {worse} "
-            "个比单一区域需要更多显存，最多 {most} 倍。",
-        ),
-        Text(
-            "Free chunks of different regions never merge. "
-            "Alone on a card, one region wastes less.",
-            "不同区域的空闲块不会合并；独占显卡时单一区域浪费更少。",
-        ),
+    told = Text(
+        "need more memory than with one region, up to {most} times as much (smallest capacities).",
+        "比单一区域需要更多显存，最多 {most} 倍（按最小容量）。",
     )
+    return worse, tried, told
+
+
+def _by_reserved(case: Case) -> tuple[float, float, Text]:
+    """Compare what growth reserves with what blocks spread over in one region."""
+    rows = against_one_region(case, GROWTH)
+    worse = case.work_out(
+        "worse",
+        Text(
+            "workloads that reserve more with growth than they spread over in one region",
+            "按需增长的保留量超过单一区域中占用范围的负载数",
+        ),
+        "triples in which the first exceeds the second less the third",
+        rows,
+        "count",
+    )
+    tried = case.work_out("tried", Text("workloads", "负载数"), "number of triples", rows, "count")
+    case.work_out(
+        "most",
+        Text("most that growth reserves against one region", "与单一区域相比最多保留的倍数"),
+        "largest ratio of the first to the second less the third",
+        rows,
+    )
+    told = Text(
+        "reserve more than they spread over in one region, up to {most} times as much (no smallest "
+        "capacity being measured here).",
+        "的保留量超过在单一区域中的占用范围，最多 {most} 倍（此处未测最小容量）。",
+    )
+    return worse, tried, told
 
 
 CLAIMS = (
@@ -107,10 +150,10 @@ CLAIMS = (
         "growth-best",
         SECTION,
         Text(
-            "Growth is the mode to recommend.",
-            "推荐使用显存增长模式。",
+            "Memory growth is TensorFlow's mode to recommend.",
+            "TensorFlow 推荐使用显存增长模式。",
         ),
-        (PROBE, "capacity"),
+        (PROBE, *PROBES),
         _growth_best,
     ),
     Claim(
@@ -127,8 +170,8 @@ CLAIMS = (
         "two-models-growth",
         SECTION,
         Text(
-            "With growth both get what they need.",
-            "使用显存增长则两者各取所需。",
+            "With memory growth two models on one machine both get what they need.",
+            "使用显存增长时，同一机器上的两个模型各取所需。",
         ),
         (PROBE,),
         _two_growth,

@@ -166,8 +166,8 @@ CLAIMS = (
         "pt-empty-cache-smi",
         SECTION,
         Text(
-            "So what nvidia-smi shows may not change.",
-            "因此 nvidia-smi 显示的占用可能不变。",
+            "After empty_cache() what nvidia-smi shows may not change.",
+            "empty_cache() 之后 nvidia-smi 显示的占用可能不变。",
         ),
         ("pressure",),
         _smi,

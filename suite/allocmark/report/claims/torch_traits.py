@@ -225,8 +225,8 @@ CLAIMS = (
         "pt-fewer-calls",
         SECTION,
         Text(
-            "That saves CUDA calls.",
-            "这减少了 CUDA 调用次数。",
+            "Taking large blocks saves CUDA calls.",
+            "预分配大块减少了 CUDA 调用次数。",
         ),
         ("fragmentation",),
         _fewer_calls,
@@ -235,8 +235,8 @@ CLAIMS = (
         "pt-big-block-waste",
         SECTION,
         Text(
-            "It may waste memory.",
-            "它可能浪费显存。",
+            "Taking large blocks may waste memory.",
+            "预分配大块可能浪费显存。",
         ),
         ("fragmentation",),
         _waste,
@@ -255,8 +255,8 @@ CLAIMS = (
         "pt-no-lock",
         SECTION,
         Text(
-            "So several streams in parallel avoid lock contention.",
-            "因此多流并行时避免锁竞争。",
+            "A pool for each stream lets streams in parallel avoid lock contention.",
+            "各流有独立的缓存池，使多流并行时避免锁竞争。",
         ),
         ("streams",),
         no_lock,
@@ -278,8 +278,8 @@ CLAIMS = (
         "pt-late-free-frag",
         SECTION,
         Text(
-            "Fragmentation gets worse for it.",
-            "碎片因此加剧。",
+            "Fragmentation gets worse because freed memory stays cached.",
+            "释放的显存留在缓存中，使碎片加剧。",
         ),
         ("fragmentation",),
         _frag,
