@@ -312,3 +312,7 @@ def test_hardware_and_emulation_are_never_compared(tmp_path: Path) -> None:
     samples.put(tmp_path, emulated, machine="emulated-gpu")
     shown = page(load(tmp_path))
     assert [stacks(part, shown.parts) for part in shown.parts] == [None, None]
+
+
+def test_each_table_that_leads_its_section_is_on_the_published_page() -> None:
+    assert set(layout.anchors(published().part).values()) >= layout.LEADING

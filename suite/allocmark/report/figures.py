@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from allocmark.report import figures_bytes
+from allocmark.report import figures_bytes, figures_memory
 from allocmark.report.flow_chart import flow_chart
 from allocmark.report.grid import SUBJECT
 from allocmark.report.numbers import format_value
@@ -23,13 +23,11 @@ _PAIRS = {
     "level": "allocator",
     "path": ("hit", "miss"),
 }
-_FEW = 7
-"""Lines that can be told apart in one picture."""
 
 
 def pictures(panel: Panel) -> list[Picture]:
     """Return the pictures that the results of a panel suffice for."""
-    made = [latency(panel), waste(panel), memory(panel), flow_chart(panel)]
+    made = [latency(panel), waste(panel), figures_memory.memory(panel), flow_chart(panel)]
     made += [figures_bytes.context(panel), figures_bytes.streams(panel), figures_bytes.modes(panel)]
     return [picture for picture in made if picture is not None]
 
@@ -100,66 +98,9 @@ def waste(panel: Panel) -> Picture | None:
     return draw("waste", _title(panel, "Waste by workload and allocator"), data, paint, size)
 
 
-def memory(panel: Panel) -> Picture | None:
-    """Draw reserved against requested bytes over the workload in which allocators differ most."""
-    workload = _most_contested(panel)
-    if workload is None:
-        return None
-    frames = []
-    for index, source in panel.sources("fragmentation"):
-        for series in panel.store.series(index):
-            columns = series.columns
-            if series.axes.get("workload") == workload and {"reserved", "requested"} <= set(
-                columns
-            ):
-                frame = pd.DataFrame(
-                    {name: columns[name] for name in ("event", "requested", "reserved")}
-                )
-                frame.insert(0, "subject", source.document.subject)
-                frames.append(frame)
-    if not frames:
-        return None
-    data = pd.concat(frames, ignore_index=True)
-    data = data[data["subject"].isin(_ordered(data["subject"])[:_FEW])]
-
-    def paint(axes: Any, shown: pd.DataFrame) -> None:
-        import seaborn
-
-        names = _ordered(shown["subject"])
-        first = shown[shown["subject"] == names[0]]
-        requested = first["requested"] / GIB
-        axes.fill_between(first["event"], requested, color=INK, alpha=0.35, label="requested", lw=0)
-        seaborn.lineplot(
-            shown.assign(reserved=shown["reserved"] / GIB),
-            x="event",
-            y="reserved",
-            hue="subject",
-            hue_order=names,
-            palette=colours(names),
-            errorbar=None,
-            ax=axes,
-        )
-        axes.set(xlabel="event", ylabel="GiB reserved")
-        _legend(axes)
-
-    title = f"Reserved against requested memory over the workload {workload}"
-    size = (8.0 + _room(data["subject"]), 4.5)
-    return draw("memory", _title(panel, title), data, paint, size)
-
-
 def _title(panel: Panel, text: str) -> str:
     """Return the title; a picture that is copied away must still say where it is from."""
     return f"{text} (emulated GPU)" if panel.emulated else text
-
-
-def _most_contested(panel: Panel) -> str | None:
-    """Return the workload with the largest ratio between two allocators' peaks."""
-    rows = select(panel, "fragmentation", {"metric": "peak_reserved_bytes"})
-    rows = rows[rows["value"] > 0]
-    if rows.empty:
-        return None
-    peaks = rows.groupby("workload", observed=True)["value"].agg(["min", "max"])
-    return str((peaks["max"] / peaks["min"]).sort_index().idxmax())
 
 
 def _data(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:

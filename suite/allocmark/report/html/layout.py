@@ -14,7 +14,7 @@ from allocmark.report.tables import (
     tensorflow_policy,
 )
 
-_LEADING = frozenset(
+LEADING = frozenset(
     {
         "context-seconds",
         "context-total-bytes",
@@ -28,14 +28,15 @@ _LEADING = frozenset(
         "pressure-shown-bytes",
         "pressure-kept-bytes",
         "pressure-completed",
-        "tensorflow_policy-held-bytes",
-        "tensorflow_policy-returned-bytes",
-        "several_gpus-mode-bytes",
-        "several_gpus-stray-bytes",
-        "several_gpus-peer-times",
+        "tensorflow-policy-held-bytes",
+        "tensorflow-policy-returned-bytes",
+        "several-gpus-mode-bytes",
+        "several-gpus-stray-bytes",
+        "several-gpus-peer-times",
     }
 )
-"""Tables that answer their section's question; the others stand behind them, folded."""
+"""Places of the tables that answer their section's question; the others stand behind them,
+folded."""
 
 PICTURES = {
     "context": context.TITLE,
@@ -52,9 +53,9 @@ FIRST_PICTURES = ("memory", "waste", "modes", "latency", "context", "streams", "
 """What the first screen shows: the first of these that there is."""
 
 
-def leads(table_id: str) -> bool:
-    """Whether a table is shown open."""
-    return table_id in _LEADING
+def leads(place: str) -> bool:
+    """Whether the table at a place of the page (see `anchor`) is shown open."""
+    return place in LEADING
 
 
 def anchors(part: Part) -> dict[str, str]:
