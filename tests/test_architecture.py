@@ -38,6 +38,8 @@ MAY_IMPORT = {
     "probes": {"allocators", "conditions", "cuda", "frameworks", "meters", "stack", "workloads"},
     "importers": {"workloads"},
     "recording": set(),
+    "watching": set(),  # loaded into any interpreter: it may not import the foundation either
+    "diagnosis": {"meters", "report", "stack", "store", "watching"},
     "explanation": {"importers"},
     "replaying": {
         *("allocators", "conditions", "emulator", "explanation", "importers", "probes", "stack"),
@@ -163,6 +165,21 @@ def test_rooms_that_import_no_framework_at_all(room: str) -> None:
                 if module.split(".")[0] in FRAMEWORKS:
                     wrong.append(f"{_place(path, line)} imports {module}")
     assert not wrong
+
+
+def test_what_is_loaded_into_other_interpreters_uses_the_standard_library_only() -> None:
+    """The hook and the watching, which it loads by their files: of allocmark itself nothing."""
+    import sys
+
+    allowed = {*sys.stdlib_module_names, "allocmark_record_hook", "torch", "pynvml"}
+    hook = SUITE / "allocmark" / "recording" / "hook"
+    for path in [*hook.glob("*.py"), *(SUITE / "allocmark" / "watching").glob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                names = [node.module]
+            for name in names:
+                assert name.split(".")[0] in allowed, _place(path, node.lineno)
 
 
 def test_the_start_uses_the_standard_library_only() -> None:

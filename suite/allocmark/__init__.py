@@ -6,14 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from allocmark.replaying.api import replay as replay
+    from allocmark.watching.watcher import watch as watch
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Return `replay`; it is imported when it is used, since every child imports this package."""
+    """Return `replay` or `watch`, imported when used, since every child imports this package."""
     if name == "replay":
         from allocmark.replaying.api import replay
 
         return replay
+    if name == "watch":
+        from allocmark.watching.watcher import watch
+
+        return watch
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -101,6 +101,24 @@ def doctor(results: Results = None) -> None:
 
 
 @app.command()
+def explain(
+    pid: Annotated[int, typer.Option(help="A running process of yours.")],
+    results: Results = None,
+    format: Annotated[str, typer.Option(help="text or json.")] = "text",
+) -> None:
+    """Say what a running process does with GPU memory, by the diagnostic rules that hold."""
+    from allocmark.diagnosis.explain import explain as explained
+    from allocmark.diagnosis.formats import FORMATS
+    from allocmark.errors import UnknownNameError
+    from allocmark.run import results_folder
+
+    if format not in FORMATS:
+        raise UnknownNameError("format", format, list(FORMATS))
+    answer = explained(pid, results_folder(results), must_be=results is not None)
+    typer.echo(FORMATS[format](answer), nl=False)
+
+
+@app.command()
 def report(
     results: Results = None,
     out: Annotated[

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -158,14 +158,14 @@ class _Rows:
         return pd.DataFrame(columns)
 
 
-def load(root: Path) -> Store:
-    """Read every document below `root`.
+def load(root: Path, probes: Collection[str] | None = None) -> Store:
+    """Read every document below `root`, or those of some probes only.
 
     Raises `AllocmarkError` where there is no usable one; what is damaged, foreign, of a newer
     schema, there twice or absurd is left out and named in `Store.left_out`.
     """
     with _uncollected():
-        return _load(root)
+        return _load(root, probes)
 
 
 @contextmanager
@@ -180,12 +180,14 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _load(root: Path) -> Store:
+def _load(root: Path, probes: Collection[str] | None) -> Store:
     left_out: list[LeftOut] = []
     sources: list[Source] = []
     rows = _Rows()
     seen: dict[tuple[str, ...], str] = {}
     for path in sorted(root.rglob(f"*{documents.SUFFIX}")):
+        if probes is not None and path.name.partition(".")[0] not in probes:
+            continue
         relative = path.relative_to(root).as_posix()
         try:
             source, figures = _read(root, path, relative)

@@ -1,0 +1,71 @@
+"""`allocmark explain --pid PID`: from a process id to an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from allocmark.diagnosis import cards, counter_file, known, process, rules
+from allocmark.diagnosis.account import Account, take_apart
+from allocmark.diagnosis.cards import Card
+from allocmark.diagnosis.counter_file import Counters, Told
+from allocmark.diagnosis.process import Process
+from allocmark.diagnosis.rules import Diagnosis
+from allocmark.errors import AllocmarkError
+from allocmark.stack import is_emulated
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A process on each GPU that it uses; `age_s` is the age of its counters, None without any."""
+
+    process: Process
+    emulated: bool
+    age_s: float | None
+    gpus: tuple[tuple[Account, Diagnosis], ...]
+
+
+def explain(pid: int, results: Path, must_be: bool) -> Answer:
+    """Return what a process does with GPU memory.
+
+    Raises `AllocmarkError` with one sentence where there is no such process, GPU or use of one,
+    where its counters cannot be believed, or where results that `must_be` there are not.
+    """
+    found = process.find(pid)
+    machine = cards.read()
+    told = counter_file.read(found)
+    used = _used(found, machine, told)
+    emulated = is_emulated()
+    measured = known.load(results, must_be)
+    gpus = []
+    for card, counters in used:
+        facts = known.find(measured, card.gpu, card.driver, emulated)
+        account = take_apart(card, pid, counters, facts)
+        gpus.append((account, rules.apply(account, facts)))
+    return Answer(found, emulated, told.age_s if told else None, tuple(gpus))
+
+
+def _used(
+    found: Process, machine: list[Card], told: Told | None
+) -> list[tuple[Card, list[Counters]]]:
+    """Return the cards that a process is on, by NVML or its own counters, with these."""
+    pid = found.pid
+    listed = [card.uuid for card in machine if pid in (card.processes or {})]
+    of_card: dict[str, list[Counters]] = {uuid: [] for uuid in listed}
+    for uuid, one in cards.placed(told, machine) if told else ():
+        # One card by NVML leaves no doubt which it is.
+        certain = uuid or (listed[0] if len(listed) == 1 else None)
+        if certain is None:
+            raise AllocmarkError(
+                f"process {pid} does not say which GPU its counters of {one.framework} are about, "
+                "and there are several kinds of them here: show it one (CUDA_VISIBLE_DEVICES)"
+            )
+        of_card.setdefault(certain, []).append(one)
+    if not of_card:
+        why = (
+            "it has not started CUDA"
+            if told
+            else "or a container hides process ids: call allocmark.watch() in it"
+        )
+        raise AllocmarkError(f"process {pid} uses no GPU that NVML lists it on, {why}")
+    return [(card, of_card[card.uuid]) for card in machine if card.uuid in of_card]
