@@ -51,7 +51,7 @@ from allocmark.probes.launcher import launch_all
 from allocmark.probes.tensorflow_policy import EXPERIMENT
 requests = []
 for subject, asked, rules in json.loads(sys.argv[1]):
-    request = EXPERIMENT._request(subject, asked)
+    request = replace(EXPERIMENT._request(subject, asked), device=asked.get("device", 0))
     faults = {"ALLOCMARK_EMULATOR_FAULTS": rules} if rules else {}
     requests.append(replace(request, environment={**request.environment, **faults}))
 told = []
@@ -87,11 +87,11 @@ class Told:
         return {f.axes[axis]: self.one(metric, **f.axes) for f in found}
 
 
-def emulated(*asked: tuple[str, dict[str, Any], str]) -> list[Told]:
+def emulated(*asked: tuple[str, dict[str, Any], str], gpus: int = 1) -> list[Told]:
     """Run parts of subjects on the emulated driver, each with the faults that it is to meet."""
-    command = [sys.executable, "-m", "allocmark.emulator", "--memory", "8GiB", "--"]
+    command = [sys.executable, "-m", "allocmark.emulator", "--memory", "8GiB"]
     done = subprocess.run(
-        [*command, sys.executable, "-c", RUN, json.dumps(asked)],
+        [*command, "--devices", str(gpus), "--", sys.executable, "-c", RUN, json.dumps(asked)],
         capture_output=True,
         text=True,
         check=False,
@@ -421,3 +421,40 @@ def test_beside_growth_there_is_room(tensorflow_told: list[Told]) -> None:
     assert told.row("pair_failed", "second") == {"tf-growth": 0}
     assert told.one("shared_bytes") == 0
     assert told.one("ipc_exported", way="framework") == 0
+
+
+@pytest.fixture(scope="module")
+def beside_another() -> list[Told]:
+    """A limit set by a session, which sees both GPUs, on the first and on the second of them."""
+    return emulated(
+        ("tf-limit", {**WALK, "way": "ConfigProto virtual_devices"}, ""),
+        ("tf-limit", {"part": "no retry"}, ""),
+        ("tf-limit", {"part": "no retry", "device": 1}, ""),
+        gpus=2,
+    )
+
+
+@needs_emulator
+@needs_tensorflow
+def test_another_gpu_gets_a_context_and_changes_nothing_else(
+    beside_another: list[Told], tensorflow_told: list[Told]
+) -> None:
+    told, alone = beside_another[0], tensorflow_told[1]
+    assert not told.failures
+    for metric in ("held_bytes", "above_limit_bytes", "returned_bytes"):
+        found = [f.axes for f in alone.figures if f.metric == metric]
+        assert found
+        assert [told.one(metric, **a) for a in found] == [alone.one(metric, **a) for a in found]
+    assert told.one("modes_agree", way="ConfigProto virtual_devices") == 1
+    others = told.row("other_gpus_bytes", "point")
+    assert others["live peak"] == told.one("above_limit_bytes", why="all", meter=NVML_DEVICE)
+    assert others["process ended"] == 0
+    assert "one GPU" in str(alone.one("other_gpus_bytes", point="live peak"))
+
+
+@needs_emulator
+@needs_tensorflow
+def test_a_session_limits_one_gpu_of_two(beside_another: list[Told]) -> None:
+    for told in beside_another[1:]:
+        assert not told.failures
+        assert told.one("past_limit_failed", retry="off") == 1

@@ -3,11 +3,12 @@
 Document ``tensorflow_policy``, subject = ``tf-greedy``, ``tf-growth``, ``tf-limit``, ``tf-async`` or
 ``torch`` (the same points of the same program). A mode is set as its documentation sets it
 (`tensorflow_policy_programs`). The set of tensors is 2.4 GiB and the limit 4096 MiB, on a card below
-16 GiB half as much, and so on. Quick: cold and points only.
+16 GiB half as much, and so on. Quick: cold and points only. Processes see all GPUs, as a user's do:
+bytes are those of the measured one, times include the contexts that TensorFlow makes on the others.
 
 | metric | unit | axes | meaning |
 | --- | --- | --- | --- |
-| ``device_seconds``, ``first_tensor_seconds`` | s | | fresh processes, the framework imported before: devices listed and created; then a tensor of 1 MiB |
+| ``device_seconds``, ``first_tensor_seconds`` | s | | fresh processes, the framework imported before: devices listed and created, on every GPU; then a tensor of 1 MiB |
 | ``held_bytes`` | bytes | point, meter | device memory beyond ``imported`` (`tensorflow_policy_points.POINTS`) |
 | ``since_device_bytes`` | bytes | point, meter | device memory beyond ``device created``: without the context |
 | ``taken_share`` | share | point | held_bytes by nvml_device over the card's memory |

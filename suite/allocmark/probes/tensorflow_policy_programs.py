@@ -172,13 +172,20 @@ class TensorFlow(Program):
         config.set_logical_device_configuration(self._gpus[0], devices)
 
     def create_session(self, card_bytes: int, retry: bool = True) -> None:
-        """Let a session with the mode's options create the devices, and with them the allocator."""
+        """Let a session with the mode's options create the devices, and with them the allocator.
+
+        It sees all GPUs, as a user's does; one that is not the first is left alone with itself.
+        """
         v1 = self._tf.compat.v1
         options = v1.GPUOptions(allow_growth=self.mode == GROWTH)
+        if self._device:  # Sessions know nothing of set_visible_devices.
+            options.visible_device_list = str(self._device)
         options.experimental.disallow_retry_on_allocation_failure = not retry
         if self.mode == LIMIT:
             limit = float(limit_bytes(card_bytes) // MIB)
             options.experimental.virtual_devices.add(memory_limit_mb=[limit])
+            for _ in self._gpus[1:]:  # An entry for each visible GPU, or none gets a device.
+                options.experimental.virtual_devices.add()
         options.experimental.use_cuda_malloc_async = self.mode == ASYNC
         with self._tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(gpu_options=options)):
             pass
