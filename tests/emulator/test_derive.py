@@ -134,6 +134,18 @@ def test_the_arithmetic(folder: Path) -> None:
     assert times["cuMemRelease"] == {str(2 * MIB): 70, str(20 * MIB): 200}
 
 
+def test_of_several_stacks_the_one_with_the_context_s_document_is_taken(folder: Path) -> None:
+    told = derive(folder, "card")
+    card = folder / "card"
+    other = card / "another" / "full" / f"latency.tf-growth{documents.SUFFIX}"
+    kept = documents.read(card / "stack" / "full" / f"context.driver{documents.SUFFIX}")
+    documents.write(other, kept)
+    assert derive(folder, "card") == told
+    documents.write(other.with_name(f"context.driver{documents.SUFFIX}"), kept)
+    with pytest.raises(AllocmarkError, match=r"of several stacks \(another, stack\): derive from"):
+        derive(folder, "card")
+
+
 def test_what_cannot_be_derived_says_why(folder: Path) -> None:
     with pytest.raises(AllocmarkError, match="no results of the full profile: measure there"):
         derive(folder, "elsewhere")

@@ -34,6 +34,7 @@ _CHIPS = {"NVIDIA H200": _Chip(9, 0, 132, 32 * MIB)}
 """What no result holds: NVIDIA's data sheet, and the workspace that torch's own pool gives cuBLAS
 on that chip (PyTorch, "cuBLAS workspaces": 8 of 4096 KiB from compute capability 9.0 on)."""
 _LAG_CALLS = 16
+_CONTEXT = "context.driver"
 _SMALL_HANDLE, _LARGE_HANDLE = 2 * MIB, 20 * MIB
 _SMALL_REQUEST = MIB
 """torch's expandable segments map handles of 2 MiB for requests up to 1 MiB, else of 20 MiB."""
@@ -51,6 +52,8 @@ class Source:
                 f"{machine} has no results of the {_PROFILE} profile: "
                 f"measure there with `allocmark run --profile {_PROFILE}`"
             )
+        # Another framework's stack has allocators of its own, but not the bare context's document.
+        folders = [one for one in folders if (one / f"{_CONTEXT}{SUFFIX}").exists()] or folders
         if len(folders) > 1:
             names = ", ".join(folder.parent.name for folder in folders)
             raise AllocmarkError(
@@ -121,7 +124,7 @@ class Source:
 def derive(results: Path, machine: str) -> dict[str, Any]:
     """Return the profile of a machine as JSON holds it. Raises `AllocmarkError`."""
     source = Source(results / machine)
-    stack = source.document("context.driver").stack
+    stack = source.document(_CONTEXT).stack
     gpu = str(stack["gpu"])
     if gpu not in _CHIPS:
         raise AllocmarkError(
@@ -139,7 +142,7 @@ def derive(results: Path, machine: str) -> dict[str, Any]:
         "compute_minor": chip.compute_minor,
         "multiprocessors": chip.multiprocessors,
         "memory_bytes": stack["usable_bytes"],
-        "memory_bytes_source": f"{source.label('context.driver')}: usable_bytes of the stack",
+        "memory_bytes_source": f"{source.label(_CONTEXT)}: usable_bytes of the stack",
         **_context(source, chip),
         "lag_calls": _LAG_CALLS,
         "lag_calls_source": "a choice: enough that an event is pending when the next line of a "
@@ -153,15 +156,15 @@ def _context(source: Source, chip: _Chip) -> dict[str, Any]:
         return source.bytes(name, "stage_bytes", stage, loading, "nvml_process")
 
     def total(meter: str) -> int:
-        return source.bytes("context.driver", "total_bytes", "context", "LAZY", meter)
+        return source.bytes(_CONTEXT, "total_bytes", "context", "LAZY", meter)
 
     product, workspace = "first matrix product", chip.blas_workspace_bytes
-    driver, torch = source.label("context.driver"), source.label("context.torch")
+    driver, torch = source.label(_CONTEXT), source.label("context.torch")
     # Before there is a context the process is not listed: only the card's meter sees this.
-    init = source.bytes("context.driver", "stage_bytes", "init", "LAZY", "nvml_device")
+    init = source.bytes(_CONTEXT, "stage_bytes", "init", "LAZY", "nvml_device")
     told = {
         "driver_init": (init, driver, "nvml_device, init"),
-        "context": (process("context", name="context.driver"), driver, "nvml_process, context"),
+        "context": (process("context", name=_CONTEXT), driver, "nvml_process, context"),
         "context_unlisted": (
             total("nvml_device") - total("nvml_process") - init,
             driver,
