@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from compare_samples import CONDITIONS, FACTS, STACK, document, exact, hits, put, side, timed
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocmark.compare import Comparison, Verdict, compare, compare_pair
@@ -126,6 +126,38 @@ def test_the_other_way_round_better_is_worse(seed: int, factor: float) -> None:
     other = {"worse": "better", "better": "worse", "same": "same", "unclear": "unclear"}
     there, back = _verdicts(_compared(a, b)), _verdicts(_compared(b, a))
     assert there == [other[verdict] for verdict in back]
+
+
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 3),
+    st.sampled_from([0.5, 0.7, 0.85, 1.0]),
+    st.floats(0.9, 1.1),
+    st.floats(0.01, 0.2),
+)
+@settings(max_examples=60)
+def test_the_interval_of_a_change_says_so_too(
+    seed: int, runs: int, factor: float, process: float, noise: float
+) -> None:
+    """A verdict and the interval beside it never contradict each other."""
+
+    def made(first: int, step: float, shift: float) -> Side:
+        documents = []
+        for run in range(first, first + runs):
+            figures = hits(seed + run, process=shift, noise=noise, count=9)
+            figures[2:5] = [stepped(figure, step) for figure in figures[2:5]]
+            documents.append(document(*figures, run=f"r{run}"))
+        return side(*documents)
+
+    for row in _compared(made(0, 1.0, 1.0), made(50, factor, process)).rows:
+        assert row.low is not None and row.ratio is not None and row.high is not None
+        assert row.low <= row.ratio <= row.high
+        if row.verdict == "worse":
+            assert row.low > 1
+        elif row.verdict == "better":
+            assert row.high < 1
+        if row.low <= 1 <= row.high:
+            assert row.verdict in ("same", "unclear")
 
 
 def test_a_run_against_itself_is_the_same() -> None:

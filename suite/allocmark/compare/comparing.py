@@ -175,7 +175,7 @@ def _decide(couple: Couple, rule: Rule, found: noise.Moves, i: int, q: float) ->
     told = (low, high, q)
     # In logarithms, so that the verdict is the same the other way round.
     size = math.expm1(abs(difference))
-    half = math.expm1(min(float(found.high[i] - found.low[i]) / 2, 50.0))
+    half = math.expm1(min(float(found.half[i]), 50.0))
     if set(_values(couple.a)) == set(_values(couple.b)):
         return Judged("same", "equal", *told)
     if _is_bytes(couple) and abs(_middle(couple.b) - _middle(couple.a)) <= GRAIN_BYTES:
@@ -184,7 +184,8 @@ def _decide(couple: Couple, rule: Rule, found: noise.Moves, i: int, q: float) ->
         if half > TOO_WIDE * rule.least:
             return Judged("unclear", "runs of such a figure differ too much to tell", *told)
         return Judged("same", f"less than the {rule.least:.0%} that matter", *told)
-    if q > LEVEL:
+    # What is called a change has an interval that says so too.
+    if q > LEVEL or low <= 1 <= high:
         return Judged("unclear", "within what runs of such figures differ by", *told, True)
     moved = 0.0 if found.by_process[i] else float(found.together[i])
     if _ranks(couple, moved) is False:

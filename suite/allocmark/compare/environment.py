@@ -24,6 +24,7 @@ _MODES = {
     "governor": "CPU governor",
     "cpu_model": "CPU",
     "cpu_count": "number of CPUs",
+    "gpu_count": "number of GPUs",
     "container": "container",
     "kernel": "kernel",
     "host_memory_bytes": "host memory",

@@ -58,6 +58,9 @@ class Readings:
 class Moves:
     """For each figure: the difference of logarithms b - a, its interval, and what it is due to.
 
+    The interval is that of the question which `p` answers: where a figure can be told apart from
+    its process, it is as wide as the part in question leaves it, the other part taken as it is.
+    `half` is what runs of such a figure differ by in all, to either side.
     `together` is what all figures of its process moved by (0 where that cannot be told), `alone`
     what is left. `p` is the probability of such a move with nothing changed, `by_process` whether
     it is that of the common move.
@@ -66,6 +69,7 @@ class Moves:
     difference: Floats
     low: Floats
     high: Floats
+    half: Floats
     together: Floats
     alone: Floats
     p: Floats
@@ -93,16 +97,25 @@ def moves(read: Readings) -> Moves:
     p_alone = np.where(np.sign(alone) == np.sign(difference), p_alone, 1.0)
     p_together = np.where(np.sign(together) == np.sign(difference), p_together, 1.0)
     p = np.where(shared, np.minimum(1.0, 2 * np.minimum(p_alone, p_together)), p_plain)
-    half = stats.t.ppf(0.5 + CONFIDENCE / 2, figure_dof) * se_all
+    by_process = shared & (p_together < p_alone)
+    whole = _half(se_all, figure_dof)
+    part = np.where(by_process, _half(se_together, process_dof), _half(se_alone, figure_dof))
+    half = np.where(shared, part, whole)
     return Moves(
         difference,
         difference - half,
         difference + half,
+        whole,
         together,
         alone,
         p,
-        shared & (p_together < p_alone),
+        by_process,
     )
+
+
+def _half(error: Floats, dof: Floats) -> Floats:
+    """Return the half width of the interval of a value with this standard error."""
+    return np.asarray(stats.t.ppf(0.5 + CONFIDENCE / 2, dof) * error)
 
 
 def hodges_lehmann(a: Floats, b: Floats) -> Floats:
