@@ -65,7 +65,13 @@ def program(
     paths = os.pathsep.join(filter(None, [str(_HOOK), path, str(folder)]))
     ended = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": paths, "ALLOCMARK_RECORD": json.dumps(asked), **more},
+        env={
+            **os.environ,
+            "PYTHONPATH": paths,
+            "ALLOCMARK_RECORD": json.dumps(asked),
+            "XDG_RUNTIME_DIR": str(tmp_path),
+            **more,
+        },
         capture_output=True,
         text=True,
         timeout=60,
@@ -83,6 +89,14 @@ def test_history_begins_with_cuda_and_the_snapshot_is_plain_data(tmp_path: Path)
     facts = pickle.loads((tmp_path / "s.pickle").read_bytes())["allocmark"]
     assert facts["counters"] == {"0": {"peak_reserved_bytes": 5, "retries": 2}}
     assert (facts["total_bytes"], facts["free_bytes"], facts["gpu"]) == (100, 10, "Fake")
+
+
+def test_its_counters_can_be_seen_while_it_runs(tmp_path: Path) -> None:
+    look = "import os; print(os.listdir(os.environ['XDG_RUNTIME_DIR'] + '/allocmark'), os.getpid())"
+    ended, _ = program(tmp_path, f"import torch; torch.cuda.start(); {look}")
+    names, pid = ended.stdout.rsplit(maxsplit=1)
+    assert names == f"['{pid}.json']"
+    assert list((tmp_path / "allocmark").iterdir()) == []
 
 
 def test_without_cuda_nothing_is_written(tmp_path: Path) -> None:

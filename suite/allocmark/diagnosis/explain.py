@@ -62,10 +62,10 @@ def _used(
             )
         of_card.setdefault(certain, []).append(one)
     if not of_card:
-        why = (
-            "it has not started CUDA"
-            if told
-            else "or a container hides process ids: call allocmark.watch() in it"
+        if told:
+            raise AllocmarkError(f"process {pid} uses no GPU: it has not started CUDA so far")
+        raise AllocmarkError(
+            f"NVML lists process {pid} on no GPU: it uses none, or a container hides process ids "
+            "(then call allocmark.watch() in the process)"
         )
-        raise AllocmarkError(f"process {pid} uses no GPU that NVML lists it on, {why}")
     return [(card, of_card[card.uuid]) for card in machine if card.uuid in of_card]

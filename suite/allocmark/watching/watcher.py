@@ -29,14 +29,18 @@ def watch() -> None:
     It neither imports a framework nor starts CUDA, and a second call does nothing. A forked child
     is not watched until it asks for it. Where no file can be written it warns and does no more.
     """
+    try:
+        start()
+    except OSError as error:
+        warnings.warn(f"allocmark cannot watch this process: {error}", stacklevel=2)
+
+
+def start() -> None:
+    """Do the same without a warning. Raises `OSError` where no file can be written."""
     global _running
     with _lock:
-        if _running is not None and _running.pid == os.getpid():
-            return
-        try:
+        if _running is None or _running.pid != os.getpid():
             _running = _Watcher(place.make_folder())
-        except OSError as error:
-            warnings.warn(f"allocmark cannot watch this process: {error}", stacklevel=2)
 
 
 class _Watcher:

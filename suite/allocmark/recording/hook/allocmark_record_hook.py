@@ -271,7 +271,7 @@ def _tell_counters() -> None:
     if spec is not None and spec.loader is not None:
         sys.modules[name] = package = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(package)
-        importlib.import_module(f"{name}.watcher").watch()
+        importlib.import_module(f"{name}.watcher").start()
 
 
 def _process_bytes(torch: Any, device: int) -> int | None:
