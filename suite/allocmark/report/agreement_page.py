@@ -26,8 +26,8 @@ ABOUT = (
     "largest difference of any cell in bytes, relative to hardware.",
     "What is behind cudaMallocAsync, and so behind the backends of torch and TensorFlow of that "
     "name, is part of NVIDIA's driver: the emulated one has a model of it, which holds other "
-    "amounts. All else is the allocators' own code. CuPy and RMM bring a CUDA runtime of their own, "
-    "which the emulated driver refuses: they have no row.",
+    "amounts. All else is the allocators' own code. CuPy and RMM bring a CUDA runtime of their "
+    "own, which the emulated driver refuses: they have no row.",
     "No count of events means that hardware has no record of them all: of an allocator that "
     "cannot start clean twice in a process, of one whose replays are slow, and of records from "
     "before events were kept. How far BFC's regions lie from each other is not compared: "
