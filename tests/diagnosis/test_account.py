@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,8 +81,6 @@ def test_torch_is_taken_apart_to_the_byte() -> None:
 
 
 def test_what_is_not_counted_apart_is_told_together() -> None:
-    from dataclasses import replace
-
     found = parts(card(800), replace(_TORCH, fragmented_bytes=None))
     assert (found["cached or fragmented"], found["other"]) == (90, 100)
 
@@ -149,6 +148,17 @@ def test_only_rules_that_hold_are_applied_and_the_others_are_named() -> None:
         "rule-retries": "num_alloc_retries is 3 and 1 failed allocations: the sign is there",
     }
     assert others == "not applied: rule-30 (does not hold); measured on a GPU"
+
+
+def test_a_rule_that_was_not_measured_says_why() -> None:
+    known = Measured(rule_30=Ruling.NOT_MEASURED)
+    ((claim, verdict),) = known.verdicts()
+    told = replace(verdict, reason=Text("no figure\x1b for {{x}}", ""))
+    known.__dict__["verdicts"] = lambda: [(claim, told)]
+    _, others = said(card(800), _TORCH, known=known)
+    assert others == (
+        "not applied: rule-30 (not measured here: no figure  for {x}); measured on a GPU"
+    )
 
 
 def test_the_share_of_the_cache() -> None:

@@ -140,7 +140,7 @@ def test_a_watched_process_to_the_byte(answers: dict[str, tuple[int, str, str]])
     }
     assert sum(parts.values()) == total
     assert found["rules"] == []
-    assert "ctx-multiple (not measured here)" in found["not_applied"]
+    assert "ctx-multiple (not measured here: the driver is emulated" in found["not_applied"]
 
 
 @needs_torch
@@ -160,6 +160,7 @@ def test_the_text_says_emulated_and_which_driver(
     assert out.splitlines()[0].endswith(", emulated")
     assert "driver 1.2 (here it is" in out
     assert "fragmented                  50 MiB" in out
+    assert "s old; num_alloc_retries 0, num_ooms 0\n" in out
 
 
 @needs_torch

@@ -27,7 +27,7 @@ def as_text(answer: Answer) -> str:
         )
         lines += [_line(part) for part in (account.total, *account.parts)]
         if answer.age_s is not None and account.counters:
-            lines.append(f"  its own counters are {answer.age_s:.1f} s old")
+            lines.append(f"  its own counters are {answer.age_s:.1f} s old{_seen(account)}")
         lines += _rules(diagnosis)
     return "\n".join([*lines, ""])
 
@@ -35,6 +35,15 @@ def as_text(answer: Answer) -> str:
 def _line(part: Part) -> str:
     count = "unknown" if part.bytes is None else format_bytes(part.bytes)
     return f"  {part.name:{_NAME}}{count:>{_BYTES}}  {part.note}"
+
+
+def _seen(account: Account) -> str:
+    """Return what torch has counted, whether a rule makes anything of it or not."""
+    return "".join(
+        f"; num_alloc_retries {one.retries}, num_ooms {one.ooms}"
+        for one in account.counters
+        if one.retries is not None and one.ooms is not None
+    )
 
 
 def _rules(diagnosis: Diagnosis) -> list[str]:

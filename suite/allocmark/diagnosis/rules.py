@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from allocmark.diagnosis import process
 from allocmark.diagnosis.account import Account
 from allocmark.diagnosis.counter_file import Counters
 from allocmark.diagnosis.known import MEASURE, Known
 from allocmark.report.claims import scores
-from allocmark.report.claims.claim import Ruling
+from allocmark.report.claims.claim import Ruling, Verdict
 from allocmark.units import format_bytes
 
 _NO_COUNTERS = "it needs torch's counters: call allocmark.watch() in the process"
 _APPLIED = (Ruling.HOLDS, Ruling.IN_PART)
+_MOST_LETTERS = 200
 _LITTLE = 2
 """A process with less than so many contexts' bytes holds little beyond its own."""
 
@@ -53,9 +55,14 @@ def apply(account: Account, known: Known) -> Diagnosis:
         for claim, verdict in verdicts
         if verdict.ruling in _APPLIED
     )
-    others = [f"{c.id} ({v.ruling})" for c, v in verdicts if v.ruling not in _APPLIED]
+    others = [f"{c.id} ({_why_not(v)})" for c, v in verdicts if v.ruling not in _APPLIED]
     sentence = f"not applied: {', '.join(others)}; {known.where}" if others else ""
     return Diagnosis(applied, sentence)
+
+
+def _why_not(verdict: Verdict) -> str:
+    reason = process.printable(verdict.say(verdict.reason, "en"), _MOST_LETTERS)
+    return f"{verdict.ruling}: {reason}" if reason else str(verdict.ruling)
 
 
 def _contexts(account: Account, known: Known) -> str:
