@@ -34,6 +34,7 @@ def test_an_idle_card_to_the_last_field(nvml: FakeNvml) -> None:
     assert (found.temperature_c, found.power_w, found.power_limit_w) == (30, 76.5, 700)
     assert (found.ecc, found.mig, found.persistence) == (True, False, True)
     assert (found.compute_mode, found.wddm) == ("default", None)
+    assert found.gpu_count == 1
 
 
 def test_neighbours_are_all_but_this_process(nvml: FakeNvml) -> None:
@@ -94,7 +95,7 @@ def test_a_card_that_answers_nothing(nvml: FakeNvml, name: str) -> None:
         if asks and function not in needed:
             nvml.says(function, error(name))
     found = read_conditions(0).to_json()
-    host = {"process_memory", "mps", "container", "cpu_model", "cpu_count"}
+    host = {"process_memory", "mps", "container", "cpu_model", "cpu_count", "gpu_count"}
     host |= {"governor", "kernel", "host_memory_bytes", "load_average"}
     assert {field for field, value in found.items() if value is not None} <= host
     assert found["kernel"]

@@ -41,11 +41,13 @@ _CONTAINER_GROUPS = re.compile(r"docker|kubepods|containerd|libpod|lxc")
 class Conditions:
     """One reading. Clocks in MHz, utilization in percent of the last sampling period.
 
-    `other_processes` are those that use the GPU, this one left out, and `other_process_bytes` what
-    they hold of it (None where NVML hides it). `process_memory` says whether NVML tells what a
-    process holds; with no process on the GPU it cannot be said.
+    `gpu_count` are all GPUs of the machine, visible to CUDA or not. `other_processes` are those
+    that use the GPU, this one left out, and `other_process_bytes` what they hold of it (None where
+    NVML hides it). `process_memory` says whether NVML tells what a process holds; with no process
+    on the GPU it cannot be said.
     """
 
+    gpu_count: int | None = None
     other_processes: int | None = None
     other_process_bytes: int | None = None
     process_memory: bool | None = None
@@ -85,7 +87,8 @@ def read_conditions(device: int = 0) -> Conditions:
     except NoGpuError:
         gpu: dict[str, Any] = {}
     else:
-        gpu = {**_neighbours(nvml, handle), **_state(nvml, handle), **_modes(nvml, handle)}
+        gpu = {"gpu_count": told(lambda: int(nvml.nvmlDeviceGetCount()))}
+        gpu |= {**_neighbours(nvml, handle), **_state(nvml, handle), **_modes(nvml, handle)}
     return Conditions(**gpu, mps=_mps(), **_host())
 
 

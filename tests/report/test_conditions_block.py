@@ -8,7 +8,10 @@ from typing import Any
 
 import report_samples as samples
 
+from allocmark.figures import Figure
 from allocmark.report.conditions import conditions
+from allocmark.report.panel import panels
+from allocmark.report.runs import runs
 from allocmark.store import load
 
 
@@ -42,3 +45,38 @@ def test_errors_and_the_time_of_stages_are_no_conditions(tmp_path: Path) -> None
     store = load(tmp_path)
     found = dict(conditions(store, store.figures))
     assert not {"error: too late", "uniform", "seconds"} & found.keys()
+
+
+def test_fields_have_the_names_that_people_use(tmp_path: Path) -> None:
+    made = samples.fragmentation("torch-native", 0.1, 100)
+    held = {"sm_clock_mhz": 345, "power_w": 76.5, "ecc": True, "temperature_c": 30}
+    samples.put(tmp_path, replace(made, conditions=held))
+    store = load(tmp_path)
+    found = dict(conditions(store, store.figures))
+    assert found["SM clock (MHz)"] == "345"
+    assert found["power (W)"] == "76.5"
+    assert found["ECC"] == "yes"
+    assert found["temperature (°C)"] == "30"
+
+
+def test_figures_of_several_hosts_say_whose_they_are(tmp_path: Path) -> None:
+    for subject, cpus in (("torch-native", 16), ("tf-growth", 32)):
+        held = {"before": {"cpu_count": cpus, "sm_clock_mhz": 100 * cpus, "gpu_count": 1}}
+        samples.put(tmp_path, replace(samples.fragmentation(subject, 0.1, 100), conditions=held))
+    store = load(tmp_path)
+    found = dict(conditions(store, store.figures))
+    assert set(found["CPUs"].split("; ")) == {"16 (torch-native)", "32 (tf-growth)"}
+    assert found["GPUs"] == "1"
+    assert found["SM clock (MHz)"] == "1600 to 3200"
+    assert [(run.gpus, run.cpus) for run in runs(panels(store)[0])] == [(1, 16), (1, 32)]
+
+
+def test_gpus_that_figures_name_are_counted_where_no_one_else_did(tmp_path: Path) -> None:
+    shares = [
+        Figure("mode_share", "share", "exact", "test", {"gpu": gpu}, 0.9, [0.9]) for gpu in (0, 1)
+    ]
+    samples.put(tmp_path, samples.document("several_gpus", "tf-greedy", shares))
+    store = load(tmp_path)
+    assert dict(conditions(store, store.figures))["GPUs"] == "2"
+    (run,) = runs(panels(store)[0])
+    assert (run.host, run.experiments) == (("2 GPUs",), ("several_gpus",))

@@ -177,7 +177,8 @@ def test_conditions_are_said_once_and_none_is_lost() -> None:
             table.conditions
         )
     own = sum(len(str(sharing.own(table, common))) for table in tables)
-    assert own < 0.5 * sum(len(str(table.conditions)) for table in tables)
+    # Half of it, and a little for tables that were measured on another host than most.
+    assert own < 0.6 * sum(len(str(table.conditions)) for table in tables)
 
 
 def test_a_wide_table_keeps_its_ends() -> None:

@@ -219,7 +219,7 @@ def test_the_newest_full_run_is_shown_and_others_are_named(tmp_path: Path) -> No
     text = render_markdown(tmp_path)
     assert "133 MiB" in text
     assert "111 MiB" not in text
-    assert "- torch2.11-cu130: full run of 2026-10-05\n" in text
+    assert "- torch2.11-cu130: full run of 2026-10-05 (fragmentation)\n" in text
     assert "- not shown: full run of 2026-10-01 on torch2.10-cu130\n" in text
     assert "- not shown: quick run of 2026-11-01 on torch2.11-cu130\n" in text
 

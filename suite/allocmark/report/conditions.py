@@ -17,6 +17,27 @@ _COPIED = "computed_values_copied"
 """Note of a probe on the emulated driver: values that no GPU had computed went to the host."""
 _SECONDS = "seconds"
 """What each stage took: of use to who develops the suite."""
+_NAMES = {
+    "compute_mode": "compute mode",
+    "cpu_count": "CPUs",
+    "cpu_model": "CPU model",
+    "ecc": "ECC",
+    "gpu_count": "GPUs",
+    "gpu_utilization_percent": "GPU utilization (%)",
+    "memory_clock_max_mhz": "highest memory clock (MHz)",
+    "memory_clock_mhz": "memory clock (MHz)",
+    "mig": "MIG",
+    "mps": "MPS",
+    "power_limit_w": "power limit (W)",
+    "power_w": "power (W)",
+    "sm_clock_max_mhz": "highest SM clock (MHz)",
+    "sm_clock_mhz": "SM clock (MHz)",
+    "temperature_c": "temperature (°C)",
+    "wddm": "WDDM",
+}
+"""What people call a condition, where that is not its field's name; units in brackets."""
+_OF_HOST = ("gpu_count", "cpu_count", "host_memory_bytes")
+"""Numbers that tell machines apart: no range is made of them."""
 _FIRST = ("machine", "gpu", "driver", "cuda", "framework", "framework version", "framework cuda")
 
 
@@ -30,6 +51,8 @@ def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
     block = sorted(stack, key=lambda pair: _FIRST.index(pair[0]) if pair[0] in _FIRST else 99)
     block += _merged([(source, held) for source in sources for held in _readings(source)])
     block += _merged([(source, _run(source)) for source in sources])
+    if "GPUs" not in dict(block):
+        block.append(("GPUs", _gpus(rows)))
     block.append(("computed values", _copied(sources)))
     measured = rows[rows["value"].notna()]
     if len(measured):
@@ -38,6 +61,12 @@ def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
         block += [("samples", _samples(measured)), ("spread", _spread(measured))]
     block.append(("measured again by", rerun(sources)))
     return tuple((name, text) for name, text in block if text)
+
+
+def _gpus(rows: pd.DataFrame) -> str:
+    """Return how many GPUs the figures are of, nothing where they do not name several."""
+    named = rows["gpu"].nunique() if "gpu" in rows else 0
+    return f"{named:d}" if named > 1 else ""
 
 
 def _run(source: Source) -> Mapping[str, Any]:
@@ -83,13 +112,13 @@ def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[st
         values = [value for _, value in known]
         if not known:
             continue
-        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        if name not in _OF_HOST and all(map(_is_number, values)):
             ends = dict.fromkeys([_text(name, min(values)), _text(name, max(values))])
             merged.append((_title(name), " to ".join(ends)))
             continue
         owners: dict[str, dict[str, None]] = {}
         for source, value in known:
-            owners.setdefault(_text(name, value), {})[source.document.subject] = None
+            owners.setdefault(_text(name, value), {})[_owner(source, name, blocks)] = None
         texts = [
             text if len(owners) == 1 else f"{text} ({', '.join(subjects)})"
             for text, subjects in owners.items()
@@ -98,7 +127,22 @@ def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[st
     return merged
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _owner(source: Source, name: str, blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> str:
+    """Return whose a value is: a subject's; a host's figures are told by experiment if several."""
+    document = source.document
+    if name not in _OF_HOST or len({one.document.probe for one, _ in blocks}) == 1:
+        return document.subject
+    own = {b.get(name) for one, b in blocks if one.document.probe == document.probe}
+    return document.probe if len(own - {None}) == 1 else f"{document.probe} {document.subject}"
+
+
 def _title(name: str) -> str:
+    if name in _NAMES:
+        return _NAMES[name]
     words = name.removesuffix("_bytes").replace("_", " ")
     return f"{words} memory" if name.endswith("_bytes") and "memory" not in words else words
 

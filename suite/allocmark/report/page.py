@@ -12,6 +12,7 @@ from allocmark.report.claims.headlines import headlines
 from allocmark.report.claims.text import Text
 from allocmark.report.conditions import conditions
 from allocmark.report.panel import JOINED_BY, Panel, panels
+from allocmark.report.runs import runs
 from allocmark.report.table import Table
 from allocmark.report.tables import (
     advice,
@@ -137,12 +138,12 @@ def _title(panel: Panel) -> str:
 
 def _facts(panel: Panel) -> tuple[str, ...]:
     """Return the stacks that were measured, how, and what is not shown of them."""
-    sources = [panel.store.sources[index] for index in panel.shown]
-    stacks = {
-        (source.stack_name, source.document.profile, source.document.started[:10])
-        for source in sources
-    }
-    shown = [f"{stack}: {profile} run of {day}" for stack, profile, day in sorted(stacks)]
+    shown = [
+        f"{run.stack}: {run.profile} run of {run.day}"
+        + (f" on {', '.join(run.host)}" if run.host else "")
+        + f" ({', '.join(run.experiments)})"
+        for run in runs(panel)
+    ]
     return (*shown, *(f"not shown: {sentence}" for sentence in panel.not_shown))
 
 

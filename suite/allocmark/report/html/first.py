@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from allocmark.report.claims.text import Text
 from allocmark.report.page import Part
+from allocmark.report.runs import Run, runs
 
 _FIELDS = (
     ("gpu", "GPU"),
@@ -23,24 +24,22 @@ _MONTHS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """When a stack was measured and how: the day in ISO 8601, the profile."""
+class RunView:
+    """A line on a run: its day as each language writes it, as it stands where it is no date."""
 
-    stack: str
-    profile: str
-    day: str
+    run: Run
+    date: Text
 
-    @property
-    def date(self) -> Text:
-        """The day as each language writes it; as it stands where it is no date."""
-        try:
-            day = datetime.date.fromisoformat(self.day)
-        except ValueError:
-            return Text(self.day, self.day)
-        return Text(
-            f"{day.day} {_MONTHS[day.month - 1]} {day.year}",
-            f"{day.year}年{day.month}月{day.day}日",
-        )
+
+def _date(day: str) -> Text:
+    try:
+        parsed = datetime.date.fromisoformat(day)
+    except ValueError:
+        return Text(day, day)
+    return Text(
+        f"{parsed.day} {_MONTHS[parsed.month - 1]} {parsed.year}",
+        f"{parsed.year}年{parsed.month}月{parsed.day}日",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Stack:
     """What stands under the title."""
 
     fields: tuple[tuple[str, str], ...]
-    runs: tuple[Run, ...]
+    runs: tuple[RunView, ...]
 
 
 def stack_lines(part: Part) -> Stack:
@@ -59,5 +58,4 @@ def stack_lines(part: Part) -> Stack:
         values = dict.fromkeys(str(v) for s in sources if (v := s.document.stack.get(name)))
         if values:
             fields.append((title, ", ".join(values)))
-    runs = {Run(s.stack_name, s.document.profile, s.document.started[:10]) for s in sources}
-    return Stack(tuple(fields), tuple(sorted(runs, key=lambda r: (r.stack, r.profile, r.day))))
+    return Stack(tuple(fields), tuple(RunView(run, _date(run.day)) for run in runs(part.panel)))
