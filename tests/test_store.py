@@ -12,8 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from allocmark import store as store_module
 from allocmark.documents import Document, path_of, write
 from allocmark.errors import AllocmarkError
 from allocmark.figures import Figure, Series
@@ -275,6 +277,23 @@ def test_two_thousand_files_take_ten_seconds_and_two_gigabytes_at_most(tmp_path:
     assert seconds < 10
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2 << 20  # In KiB.
     assert store.figures.memory_usage(deep=True).sum() < 100 << 20
+
+
+def test_several_readers_find_what_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(4):
+        _put(tmp_path, replace(_document(_figure()), subject=f"s{n}"))
+    (tmp_path / "m" / "stray.json.gz").parent.mkdir(exist_ok=True)
+    (tmp_path / "m" / "stray.json.gz").write_bytes(b"damaged")
+    alone = load(tmp_path)
+    monkeypatch.setattr(store_module, "MANY", 1)
+    monkeypatch.setattr(store_module, "_CHUNK", 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    together = load(tmp_path, readers=2)
+    assert together.sources == alone.sources
+    assert together.left_out == alone.left_out and len(alone.left_out) == 1
+    pd.testing.assert_frame_equal(together.figures, alone.figures)
 
 
 def test_documents_of_two_runs_are_both_kept(tmp_path: Path) -> None:

@@ -7,11 +7,15 @@ Samples stay in the documents: a row holds what tables need of them.
 from __future__ import annotations
 
 import gc
+import itertools
 import math
+import os
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +60,14 @@ class Source:
         """What may occur once."""
         d = self.document
         return (self.machine, self.stack_name, d.profile, d.run, d.probe, d.subject)
+
+
+_Read = tuple[Source, list[dict[str, Any]]]
+"""A document without its figures, and these as rows."""
+MANY = 300
+"""Files from which it pays to start other processes, which takes a second or two."""
+_CHUNK = 25
+"""Files that a process reads at a time: few, so that little waits in memory."""
 
 
 @dataclass(frozen=True)
@@ -158,14 +170,16 @@ class _Rows:
         return pd.DataFrame(columns)
 
 
-def load(root: Path, probes: Collection[str] | None = None) -> Store:
+def load(root: Path, probes: Collection[str] | None = None, readers: int = 1) -> Store:
     """Read every document below `root`, or those of some probes only.
 
+    Many files are read by so many `readers`: with several, processes are started that import the
+    calling program's main module again, which must bear that.
     Raises `AllocmarkError` where there is no usable one; what is damaged, foreign, of a newer
     schema, there twice or absurd is left out and named in `Store.left_out`.
     """
     with _uncollected():
-        return _load(root, probes)
+        return _load(root, probes, readers)
 
 
 @contextmanager
@@ -180,20 +194,21 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _load(root: Path, probes: Collection[str] | None) -> Store:
+def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
     left_out: list[LeftOut] = []
     sources: list[Source] = []
     rows = _Rows()
     seen: dict[tuple[str, ...], str] = {}
-    for path in sorted(root.rglob(f"*{documents.SUFFIX}")):
-        if probes is not None and path.name.partition(".")[0] not in probes:
+    paths = [
+        path
+        for path in sorted(root.rglob(f"*{documents.SUFFIX}"))
+        if probes is None or path.name.partition(".")[0] in probes
+    ]
+    for relative, found in _all_read(root, paths, readers):
+        if isinstance(found, LeftOut):
+            left_out.append(found)
             continue
-        relative = path.relative_to(root).as_posix()
-        try:
-            source, figures = _read(root, path, relative)
-        except DocumentError as error:
-            left_out.append(LeftOut(relative, str(error).replace(str(path), relative)))
-            continue
+        source, figures = found
         if (first := seen.setdefault(source.identity, relative)) != relative:
             reason = f"{relative} says the same as {first} does: keep one of them"
             left_out.append(LeftOut(relative, reason))
@@ -221,7 +236,35 @@ def _load(root: Path, probes: Collection[str] | None) -> Store:
     return Store(root, rows.frame(sources), sources, left_out)
 
 
-def _read(root: Path, path: Path, relative: str) -> tuple[Source, list[dict[str, Any]]]:
+def _all_read(
+    root: Path, paths: Sequence[Path], readers: int
+) -> Iterator[tuple[str, _Read | LeftOut]]:
+    """Yield each file's name and content in order."""
+    if len(paths) < MANY or min(readers, os.cpu_count() or 1) == 1:
+        yield from _some_read(root, paths)
+        return
+    chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
+    # Forking would copy threads of libraries.
+    with ProcessPoolExecutor(readers, mp_context=get_context("forkserver")) as pool:
+        for chunk in pool.map(_chunk_read, itertools.repeat(root), chunks):
+            yield from chunk
+
+
+def _chunk_read(root: Path, paths: Sequence[Path]) -> list[tuple[str, _Read | LeftOut]]:
+    with _uncollected():
+        return list(_some_read(root, paths))
+
+
+def _some_read(root: Path, paths: Sequence[Path]) -> Iterator[tuple[str, _Read | LeftOut]]:
+    for path in paths:
+        relative = path.relative_to(root).as_posix()
+        try:
+            yield relative, _read(root, path, relative)
+        except DocumentError as error:
+            yield relative, LeftOut(relative, str(error).replace(str(path), relative))
+
+
+def _read(root: Path, path: Path, relative: str) -> _Read:
     """Return one document without its figures, and these as rows."""
     document = documents.read(path)
     try:

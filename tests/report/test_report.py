@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -290,3 +291,19 @@ def test_no_results_is_one_sentence(tmp_path: Path) -> None:
 def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="unknown language 'fr': choose from en, zh"):
         write_report(tmp_path, tmp_path, "fr")
+
+
+def test_four_times_the_files_take_about_four_times_as_long(tmp_path: Path) -> None:
+    def seconds(files: int) -> float:
+        root = tmp_path / str(files)
+        for n in range(files):
+            samples.put(root, samples.fragmentation(f"torch-{n}", 0.1, 100))
+        taken = []
+        for _ in range(2):
+            begin = time.process_time()
+            page(load(root))
+            taken.append(time.process_time() - begin)
+        return min(taken)
+
+    # Linear with what each page takes, however little it shows; quadratic is 16 times.
+    assert seconds(160) < 7 * seconds(40)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -44,25 +45,29 @@ def write_report(results: Path, out: Path, language: str = "en") -> Path:
     """
     if language not in LANGUAGES:
         raise UnknownNameError("language", language, list(LANGUAGES))
-    made = page(store.load(results))
+    made = page(store.load(results, readers=_WORKERS))
     files = Files({}, {})
-    for part, pictures in zip(made.parts, _drawn(made.parts), strict=True):
-        _write_data(part, pictures, out, files)
-        beside = stacks(part, made.parts) if part is made.parts[0] else None
-        shown = html.render(made, part, pictures, language, beside=beside)
-        write_whole(out / html.place(made, part), shown.encode())
+    first = made.parts[0]
+    with _drawing(made.parts) as drawn:
+        beside = stacks(first, made.parts)
+        for part, pictures in zip(made.parts, drawn, strict=True):
+            _write_data(part, pictures, out, files)
+            others = beside if part is first else None
+            shown = html.render(made, part, pictures, language, beside=others)
+            write_whole(out / html.place(made, part), shown.encode())
     write_whole(out / MARKDOWN_NAME, markdown_page.render(made, files).encode())
-    return out / html.place(made, made.parts[0])
+    return out / html.place(made, first)
 
 
-def _drawn(parts: Sequence[Part]) -> Iterator[list[Picture]]:
-    """Yield the pictures of each part; of many, they are drawn while tables are written."""
-    if len(parts) < _MANY:
-        yield from (figures.pictures(part.panel) for part in parts)
+@contextmanager
+def _drawing(parts: Sequence[Part]) -> Iterator[Iterator[list[Picture]]]:
+    """Give the pictures of each part; of many, they are drawn while tables are written."""
+    if len(parts) < _MANY and len(parts[0].panel.store.sources) < store.MANY:
+        yield (figures.pictures(part.panel) for part in parts)
         return
     # Forking would copy threads of libraries.
     with ProcessPoolExecutor(_WORKERS, mp_context=get_context("forkserver")) as pool:
-        yield from pool.map(figures.pictures, [part.panel.alone() for part in parts])
+        yield pool.map(figures.pictures, [part.panel.alone() for part in parts])
 
 
 def _write_data(part: Part, pictures: Sequence[Picture], out: Path, files: Files) -> None:
