@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import allocmark
+from allocmark.emulator.launcher import real_driver
 from allocmark.importers import reader
 from allocmark.replaying.run import Options, replay
 from allocmark.units import GIB, MIB
@@ -224,13 +225,41 @@ def test_a_program_without_cuda_is_told_from_a_recorded_one(tmp_path: Path) -> N
     file = tmp_path / "none.pickle"
     ended = run(*record("--out", str(file), "--", sys.executable, "-c", "print('ran')"))
     assert (ended.returncode, ended.stdout) == (3, "ran\n")
-    assert "no snapshot was written" in ended.stderr
+    assert "no snapshot was written: the command never started CUDA" in ended.stderr
     ended = run(*record("--on-oom", "--out", str(file), "--", sys.executable, "-c", ""))
     assert ended.returncode == 0
-    assert "memory did not run out" in ended.stderr
+    assert "never started CUDA" in ended.stderr
+    emulated = "allocmark emulate -- allocmark record -- COMMAND" in ended.stderr
+    assert emulated is (real_driver() is None)
     ended = run(*record("--out", str(file), "--", sys.executable, "-c", "raise SystemExit(9)"))
     assert ended.returncode == 9
     assert not file.exists()
+
+
+@needs_torch
+@pytest.mark.parametrize("on_oom", [[], ["--on-oom"]])
+def test_memory_that_ends_before_the_context_is_there(on_oom: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "full.pickle"
+    code = "import torch\nkept = []\nwhile True: kept.append(torch.empty(1 << 26, device='cuda'))"
+    words = record(*on_oom, "--out", str(file), "--", sys.executable, "-c", code)
+    ended = run(*command(*words), PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    assert ended.returncode == 1
+    assert "out of memory" in ended.stderr
+    assert f"{file}: " in ended.stderr and "written at oom" in ended.stderr
+    assert "no snapshot" not in ended.stderr
+    found = reader.read(file)
+    assert found.environment["total_bytes"] == _CARD
+    assert found.trace.size.tolist() == [4 << 26] * 7
+
+
+@needs_torch
+def test_memory_that_does_not_run_out_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "none.pickle"
+    code = "import torch; torch.empty(1, device='cuda')"
+    words = record("--on-oom", "--out", str(file), "--", sys.executable, "-c", code)
+    ended = run(*command(*words))
+    assert (ended.returncode, file.exists()) == (0, False)
+    assert "no request to torch's allocator failed for lack of memory" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -56,11 +57,12 @@ def record(command: Sequence[str], options: Options) -> int:
         variables = {_VARIABLE: json.dumps(asked), _PATH: os.pathsep.join(paths)}
         status = foreground.run(command, {**os.environ, **variables})
         told = _reports(Path(reports))
+        started = any(Path(reports).glob("started.*"))
     for report in told:
         print(f"allocmark: {_sentence(report)}", file=sys.stderr)
     if any("file" in report for report in told):
         return status
-    print(f"allocmark: {_nothing(options, bool(told))}", file=sys.stderr)
+    print(f"allocmark: {_nothing(options, started, bool(told))}", file=sys.stderr)
     return status or (0 if options.on_oom else EXIT_UNCLEAR)
 
 
@@ -91,10 +93,28 @@ def _sentence(report: dict[str, Any]) -> str:
     return text
 
 
-def _nothing(options: Options, faults: bool) -> str:
-    if options.on_oom and not faults:
-        return "memory did not run out: no snapshot was written"
-    return (
-        "no snapshot was written: the command never started CUDA through torch, was killed "
-        "outright (SIGKILL, os._exit), or runs Python without its path (-I, -E, -S)"
-    )
+def _nothing(options: Options, started: bool, faults: bool) -> str:
+    """Say why there is no snapshot."""
+    text = "no snapshot was written: "
+    if faults:
+        return f"{text}the reason is above"
+    if started and options.on_oom:
+        return f"{text}no request to torch's allocator failed for lack of memory"
+    if started:
+        return f"{text}the command was killed outright (SIGKILL, os._exit)"
+    text += "the command never started CUDA through torch, or runs Python without its path (-I, -E)"
+    if not _has_driver():
+        text += (
+            ". No NVIDIA driver is here; the emulated one records as well: "
+            "allocmark emulate -- allocmark record -- COMMAND"
+        )
+    return text
+
+
+def _has_driver() -> bool:
+    """Say whether there is a driver, real or emulated."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True

@@ -102,12 +102,13 @@ class _Recorder:
         try:
             self._start()
         except Exception as error:
-            self._report(why="start", fault=f"{type(error).__name__}: {error}"[:500])
+            self._report(why="start", fault=_words(error))
 
     def _start(self) -> None:
         self._begin = time.monotonic()
         asked, torch = self._asked, self._torch
         self._owner = os.getpid()
+        self._tell_started()
         self._out = self._claim(asked["out"])
         self._history()
         torch._C._cuda_attach_out_of_memory_observer(self._on_oom)
@@ -145,7 +146,10 @@ class _Recorder:
         before = sys.excepthook
 
         def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-            self._ended_by_oom = issubclass(kind, self._torch.cuda.OutOfMemoryError)
+            allocators = issubclass(kind, self._torch.cuda.OutOfMemoryError)
+            self._ended_by_oom = allocators or _of_the_driver(error)
+            if self._ended_by_oom and not allocators and os.getpid() == self._owner:
+                self._write("oom")  # No observer hears of it.
             before(kind, error, trace)
 
         sys.excepthook = hook
@@ -185,7 +189,7 @@ class _Recorder:
             snapshot["allocmark"] = self._facts(why)
             _write_whole(self._out, snapshot)
         except BaseException as error:
-            self._report(why=why, fault=f"{type(error).__name__}: {error}"[:500])
+            self._report(why=why, fault=_words(error))
             return
         self._written_at = time.monotonic()
         self._write_seconds = seconds = self._written_at - begin
@@ -217,7 +221,6 @@ class _Recorder:
             if told.get("peak_reserved_bytes"):
                 counters[str(device)] = told
         main = max(counters, key=lambda d: counters[d]["peak_reserved_bytes"], default="0")
-        free, total = cuda.mem_get_info(int(main))
         return {
             "format": FORMAT,
             "why": why,
@@ -227,8 +230,7 @@ class _Recorder:
             "backend": cuda.get_allocator_backend(),
             "gpu": cuda.get_device_name(int(main)),
             "device": int(main),
-            "total_bytes": total,
-            "free_bytes": free,
+            **_card(cuda, int(main)),
             "reserved_bytes": cuda.memory_reserved(int(main)),
             "process_bytes": _process_bytes(torch, int(main)),
             "max_entries": self._asked["max_entries"],
@@ -254,12 +256,37 @@ class _Recorder:
             empty(512, dtype=kind, device="cuda")
         return time.perf_counter() - begin
 
+    def _tell_started(self) -> None:
+        with contextlib.suppress(OSError):
+            name = f"started.{os.getpid()}"
+            os.close(os.open(os.path.join(self._asked["reports"], name), os.O_CREAT))  # noqa: PTH118
+
     def _report(self, **told: Any) -> None:
         with contextlib.suppress(OSError):
             name = f"report.{os.getpid()}.{time.monotonic_ns()}"
             path = os.path.join(self._asked["reports"], name)  # noqa: PTH118
             with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123
                 json.dump(told, stream)
+
+
+def _of_the_driver(error: BaseException) -> bool:
+    """Say whether a call of CUDA itself, not torch's allocator, found no memory."""
+    text = str(error)
+    return isinstance(error, RuntimeError) and "CUDA" in text and "out of memory" in text
+
+
+def _words(error: BaseException) -> str:
+    """Return an error's class and first line."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:500]
+
+
+def _card(cuda: Any, device: int) -> dict[str, int]:
+    """Return the card's bytes; what is free takes a context, which a full card has no room for."""
+    try:
+        free, total = cuda.mem_get_info(device)
+    except RuntimeError:
+        return {"total_bytes": cuda.get_device_properties(device).total_memory}
+    return {"total_bytes": total, "free_bytes": free}
 
 
 def _tell_counters() -> None:
