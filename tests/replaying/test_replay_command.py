@@ -37,6 +37,10 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     [
         (["--setting", "torch-fast"], "unknown setting 'torch-fast'"),
         (["--setting", "colour:red"], "torch knows no setting 'colour'"),
+        (
+            ["--setting", "torch-native", "--setting", "max_split_size_mb:abc"],
+            "torch takes no max_split_size_mb of 'abc': it must be a whole number of MiB, 20 or",
+        ),
         (["--capacity", "24GB"], "'24GB' is not a size"),
         (["--capacity", "100MiB"], "has no room for the"),
         (["--outside", "lots"], "'lots' is not a size"),

@@ -54,6 +54,33 @@ def test_texts_that_torch_does_not_know(text: str) -> None:
         settings.choose([text], None)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("max_split_size_mb:abc", "max_split_size_mb:10", "max_split_size_mb:5.5"),
+        *("max_split_size_mb:99999999999999999999", "max_split_size_mb:64x"),
+        *("garbage_collection_threshold:1", "garbage_collection_threshold:x"),
+        *("expandable_segments:true", "backend:foo", "pinned_num_register_threads:3"),
+        *("roundup_power2_divisions:3", "roundup_power2_divisions:[256:1,512:3]"),
+        *("roundup_power2_divisions:[256:x]", "per_process_memory_fraction:2"),
+    ],
+)
+def test_values_that_torch_does_not_take(text: str) -> None:
+    with pytest.raises(AllocmarkError, match=f"torch takes no {text.partition(':')[0]} of"):
+        settings.choose(["torch-native", text], "")
+
+
+def test_a_list_that_does_not_end() -> None:
+    with pytest.raises(AllocmarkError, match="a bracket of it is not closed"):
+        settings.choose(["roundup_power2_divisions:[256:1,512:2"], None)
+
+
+def test_every_setting_of_the_suite_has_values_that_torch_takes() -> None:
+    texts = [s.allocator.environment.get(settings.CONF, "") for s in settings.choose([], None)]
+    for text in filter(None, texts):
+        settings.choose([text], None)
+
+
 def test_names_that_nobody_knows() -> None:
     with pytest.raises(UnknownNameError, match="unknown setting 'torch-fast'"):
         settings.choose(["torch-fast"], None)

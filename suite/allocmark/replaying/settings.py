@@ -12,20 +12,9 @@ from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import TorchSetting
 from allocmark.errors import AllocmarkError, UnknownNameError
+from allocmark.replaying.setting_values import OPTIONS, check
 
 CONF = "PYTORCH_CUDA_ALLOC_CONF"
-_OPTIONS = (
-    *("backend", "expandable_segments", "garbage_collection_threshold"),
-    *("graph_capture_record_stream_reuse", "max_non_split_rounding_mb", "max_split_size_mb"),
-    *(
-        "per_process_memory_fraction",
-        "pinned_num_register_threads",
-        "pinned_reserve_segment_size_mb",
-    ),
-    *("pinned_use_background_threads", "pinned_use_cuda_host_register"),
-    *("release_lock_on_cudamalloc", "roundup_power2_divisions", "throw_on_cudamalloc_oom"),
-)
-"""What torch 2.1 to 2.14 know in that variable."""
 RECORDED = "torch-recorded"
 _OTHERS = ("tf-growth", "tf-async", "rmm-pool", "rmm-arena", "rmm-async", "cupy-pool")
 """Tried beside torch's where installed: those that take memory as it is needed."""
@@ -54,7 +43,8 @@ def choose(asked: Sequence[str], recorded: str | None) -> list[Setting]:
     """Return the settings to try, the recorded one first where it is known.
 
     Without names all of torch's, and one of each other framework that is installed. A name is one
-    of the registry's or a text such as ``max_split_size_mb:128``. Raises `UnknownNameError`.
+    of the registry's or a text such as ``max_split_size_mb:128``. Raises `UnknownNameError`, and
+    `AllocmarkError` for a text with an option or a value that torch does not take.
     """
     known = registry()
     names = list(dict.fromkeys(asked)) or _usual(known)
@@ -84,7 +74,7 @@ def _setting(name: str, known: dict[str, Allocator]) -> Setting:
         return Setting(name, known[name])
     if ":" not in name:
         raise UnknownNameError("setting", name, [*known, "or a text such as max_split_size_mb:128"])
-    parse(name)
+    check(parse(name))
     return Setting(name, TorchSetting(name, name), name)
 
 
@@ -110,12 +100,14 @@ def parse(conf: str) -> dict[str, str]:
             start = place + 1
             if not option:
                 continue
-            if option not in _OPTIONS or not separator or not value:
+            if option not in OPTIONS or not separator or not value:
                 raise AllocmarkError(
                     f"torch knows no setting {option[:60]!r} with a value {value[:60]!r}: "
-                    f"write OPTION:VALUE, with one of {', '.join(_OPTIONS)}"
+                    f"write OPTION:VALUE, with one of {', '.join(OPTIONS)}"
                 )
             words[option] = value.strip()
+    if depth:
+        raise AllocmarkError(f"torch takes no setting {conf[:60]!r}: a bracket of it is not closed")
     return words
 
 
