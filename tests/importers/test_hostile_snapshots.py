@@ -106,6 +106,23 @@ def test_plain_data_that_is_no_snapshot(data: object) -> None:
         convert(data, 1000)
 
 
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ([1, 2], "a part of it is of another kind than torch writes"),
+        ({"segments": [{}]}, "a part of it has no address"),
+        (snapshot([entry("alloc", BASE, 1 << 70)]), "else than a number of 64 bits stands where"),
+        (snapshot([entry("alloc", BASE, -5)]), "the size of an entry is below zero or beyond"),
+        (7, "it has no list of segments"),
+    ],
+)
+def test_what_is_wrong_is_said_in_plain_words(tmp_path: Path, data: Any, words: str) -> None:
+    with pytest.raises(AllocmarkError, match=words) as told:
+        reader.read(write(tmp_path / "s.pickle", data))
+    for word in ("Error", "object", "attribute", "dtype", "NoneType"):
+        assert word not in str(told.value)
+
+
 def test_names_of_frames_cannot_move_a_terminal(tmp_path: Path) -> None:
     bad = [{"filename": "\x1b[31m.py", "line": 1, "name": "a\nb\u202e"}]
     header, _columns = convert(snapshot([entry("alloc", BASE, 512, frames=bad)]), 1000)
@@ -117,9 +134,12 @@ def test_names_of_frames_cannot_move_a_terminal(tmp_path: Path) -> None:
     [
         (b"", "is empty"),
         (b"\x89PNG\r\n\x1a\n" + bytes(64), "refused|damaged"),
-        (b'{"a": 1}', "damaged or no recording"),
+        (b'{"a": 1}', r"damaged or no recording \(its bytes are not those of a pickle\)"),
         (b"\x1f\x8b" + bytes(40), "damaged"),
-        (pickle.dumps(snapshot([entry("alloc", BASE, 512)]))[:-20], "damaged or no recording"),
+        (
+            pickle.dumps(snapshot([entry("alloc", BASE, 512)]))[:-20],
+            r"recording \(it ends too early\)",
+        ),
     ],
 )
 def test_foreign_and_cut_off_files(tmp_path: Path, content: bytes, words: str) -> None:

@@ -46,9 +46,9 @@ def main(path: Path, out: Path) -> int:
     except (MemoryError, RecursionError) as error:
         return _end(TOO_MUCH, error)
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError) as error:
-        return _end(DAMAGED, error)
+        return _end(DAMAGED, _damage(error))
     except (AttributeError, ImportError, OverflowError, UnicodeError) as error:
-        return _end(DAMAGED, error)
+        return _end(DAMAGED, _damage(error))
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
     with out.open("wb") as target:
         np.savez(target, header=text, **columns)  # type: ignore[arg-type]
@@ -63,7 +63,14 @@ def _limit(what: int, most: int) -> None:
         resource.setrlimit(what, (most, hard))
 
 
-def _end(code: int, error: BaseException) -> int:
+def _damage(error: Exception) -> str:
+    """Return what is wrong with a pickle, without the words of the interpreter."""
+    if isinstance(error, EOFError) or "truncated" in str(error) or "exhausted" in str(error):
+        return "it ends too early"
+    return "its bytes are not those of a pickle"
+
+
+def _end(code: int, error: BaseException | str) -> int:
     words = str(error).splitlines() or [type(error).__name__]
     print(words[0][:200], file=sys.stderr)
     sys.stderr.flush()

@@ -28,6 +28,7 @@ _MOST_FRAMES = 12
 _FEWEST_BYTES_OF_AN_ENTRY = 12
 """Less than any entry takes in a file: entries that are one object many times are no history."""
 _LARGEST = 1 << 56
+_WORDS = {"addr": "the address", "size": "the size"}
 Columns = dict[str, NDArray[np.int64]]
 
 
@@ -54,8 +55,10 @@ def convert(data: Any, file_bytes: int) -> tuple[dict[str, Any], dict[str, NDArr
             reader.entries(device, entries)
         header = reader.header(data)
         return header, reader.columns()
-    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, IndexError) as error:
-        raise NotASnapshotError(f"{type(error).__name__}: {str(error)[:120]}") from error
+    except KeyError as error:
+        raise NotASnapshotError(f"a part of it has no {_text(error.args[0], 40)}") from error
+    except (TypeError, AttributeError, ValueError, OverflowError, IndexError) as error:
+        raise NotASnapshotError("a part of it is of another kind than torch writes") from error
 
 
 class _Stacks:
@@ -180,24 +183,24 @@ class _Reader:
     def _count(self, more: int) -> None:
         self._seen += more
         if self._seen > self._most:
-            raise ValueError("it names more entries than its bytes can hold")
+            raise NotASnapshotError("it names more entries than its bytes can hold")
 
 
 def _number(value: Any) -> int:
     if not isinstance(value, int) or not 0 <= value < _LARGEST:
-        raise ValueError(f"{str(value)[:40]} stands where an address or a size should")
+        raise NotASnapshotError(f"{_text(value, 40)} stands where an address or a size should")
     return value
 
 
 def _check_range(name: str, column: NDArray[np.int64]) -> None:
     if int(column.min(initial=0)) < 0 or int(column.max(initial=0)) >= _LARGEST:
-        raise ValueError(f"{name} is below zero or beyond all memory")
+        raise NotASnapshotError(f"{_WORDS[name]} of an entry is below zero or beyond all memory")
 
 
 def _column(values: Sequence[int]) -> NDArray[np.int64]:
     column = np.array(values)
     if len(column) and column.dtype.kind not in "iub":
-        raise ValueError(f"a column of numbers holds {column.dtype}")
+        raise NotASnapshotError("something else than a number of 64 bits stands where one should")
     return column.astype(np.int64)
 
 
