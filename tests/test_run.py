@@ -12,7 +12,7 @@ import pytest
 from allocmark import frameworks, run
 from allocmark.frameworks import Share
 from allocmark.probes import run_state
-from allocmark.probes.session import Session
+from allocmark.probes.session import RunStoppedError, Session
 from allocmark.run import Options
 
 
@@ -70,6 +70,48 @@ def test_a_first_document_of_a_stack_joins_the_run_of_the_other(
     state = run_state.begin([results / "gpu" / "stack-of-torch" / "quick"])
     run.run(Options("quick", ["latency"], ["tf-growth"], results=results))
     assert [session.run for session in sessions] == [state.id]
+
+
+def test_a_filtered_run_that_was_cut_off_is_carried_on_by_the_same_command(
+    monkeypatch: pytest.MonkeyPatch, sessions: list[Session], tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("ALLOCATORS = ()")
+    results = tmp_path / "results"
+
+    def asked(*experiments: str, fresh: bool = False) -> Options:
+        return Options("quick", experiments, ["torch-native"], mine, results, fresh)
+
+    def stopped(*rest: object) -> Iterator[Path]:
+        raise KeyboardInterrupt
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "measure_experiment", stopped)
+        with pytest.raises(RunStoppedError):
+            run.run(asked("latency", "streams"))
+    begun = run_state.read(results / "gpu" / "stack-of-torch" / "quick")
+    assert begun and begun.finished is None
+    run.run(asked("latency"))  # Another command has nothing to carry on.
+    run.run(asked("streams", "latency"))
+    run.run(asked("streams", "latency"))  # It came to its end.
+    assert [session.takes_over for session in sessions] == [False, True, False]
+    assert [sessions[1].since] == list(begun.parts.values())
+    assert {session.run for session in sessions} == {begun.id}
+    ended = run_state.read(results / "gpu" / "stack-of-torch" / "quick")
+    assert ended and ended.finished and not ended.parts
+
+
+def test_an_allocator_file_that_was_edited_is_measured_again(
+    monkeypatch: pytest.MonkeyPatch, sessions: list[Session], tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.py"
+    options = Options("quick", ["latency"], ["torch-native"], mine, tmp_path / "results")
+    for text in ("ALLOCATORS = ()", "ALLOCATORS = ()  # edited"):
+        mine.write_text(text)
+        monkeypatch.setattr(run_state, "finish_part", lambda folder, asked: None)
+        run.run(options)
+    assert [session.takes_over for session in sessions] == [False, False]
 
 
 def test_a_run_without_a_single_figure_is_unclear_and_names_the_page(

@@ -312,6 +312,56 @@ def test_a_stack_without_a_run_joins_that_of_the_others(tmp_path: Path) -> None:
     assert run_state.join(torch, [torch, tensorflow]).id == first.id
 
 
+def test_a_filtered_run_is_carried_on_until_it_ends(tmp_path: Path) -> None:
+    first, carried_on = run_state.begin_part(tmp_path, "streams")
+    assert not carried_on
+    assert run_state.begin_part(tmp_path, "streams") == (first, True)
+    assert not run_state.begin_part(tmp_path, "streams", fresh=True)[1]
+    # Another one is not it, and the run has its end as the last of them has.
+    other, carried_on = run_state.begin_part(tmp_path, "latency")
+    assert other.id == first.id and not carried_on
+    for asked, ended in (("latency", False), ("streams", True)):
+        run_state.finish_part(tmp_path, asked)
+        state = run_state.read(tmp_path)
+        assert state and (state.finished is not None) is ended
+    # Given again after its end it measures again, in the same run.
+    again, carried_on = run_state.begin_part(tmp_path, "streams")
+    assert again.id == first.id and not carried_on
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_filtered_run_leaves_a_whole_one_as_it_is(tmp_path: Path, finished: bool) -> None:
+    run_state.begin([tmp_path])
+    if finished:
+        run_state.finish([tmp_path])
+    before = (tmp_path / run_state.FILE_NAME).read_bytes()
+    whole = run_state.read(tmp_path)
+    state, _ = run_state.begin_part(tmp_path, "streams")
+    assert whole and replace(state, parts={}) == whole
+    run_state.finish_part(tmp_path, "streams")
+    assert (tmp_path / run_state.FILE_NAME).read_bytes() == before
+
+
+def test_a_whole_run_makes_a_filtered_one_that_was_cut_off_whole(tmp_path: Path) -> None:
+    part, _ = run_state.begin_part(tmp_path, "streams")
+    whole = run_state.begin([tmp_path])
+    assert whole.id == part.id and whole.whole
+    assert not run_state.begin_part(tmp_path, "streams")[1]
+    run_state.finish_part(tmp_path, "streams")
+    assert run_state.read(tmp_path) == whole and whole.finished is None
+
+
+def test_only_what_a_filtered_run_has_finished_itself_is_taken_over(opened: Session) -> None:
+    (a, b, c) = (opened.path(Fake(), name) for name in "abc")
+    for path, started in ((a, "2026-01-01T00:00:00Z"), (b, "2026-01-02T00:00:00Z")):
+        (document,) = [d for d in measured(opened) if d.subject == path.name.split(".")[1]]
+        documents.write(path, replace(document, started=started))
+    c.unlink()
+    old, done = a.read_bytes(), b.read_bytes()
+    measured(replace(opened, since="2026-01-01T12:00:00Z"))
+    assert a.read_bytes() != old and b.read_bytes() == done and c.exists()
+
+
 def test_another_suite_version_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run_state.begin([tmp_path])
     monkeypatch.setattr(run_state, "__version__", "9")
@@ -320,8 +370,9 @@ def test_another_suite_version_begins_anew(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_damaged_run_file_begins_anew(tmp_path: Path) -> None:
     first = run_state.begin([tmp_path])
-    (tmp_path / run_state.FILE_NAME).write_text("{")
-    assert run_state.read(tmp_path) is None
+    for damaged in ("{", '{"id": "1", "started": "", "suite": "", "parts": []}'):
+        (tmp_path / run_state.FILE_NAME).write_text(damaged)
+        assert run_state.read(tmp_path) is None
     assert run_state.begin([tmp_path]).id != first.id
 
 

@@ -6,7 +6,9 @@ asked for by name are measured here and join the run that the folder holds.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -26,6 +28,7 @@ from allocmark.errors import (
 from allocmark.lifetime import end_with_parent
 from allocmark.probes import experiments, run_state
 from allocmark.probes.experiment import PROFILES, Experiment, Profile
+from allocmark.probes.run_state import RunState
 from allocmark.probes.session import (
     RunStoppedError,
     Session,
@@ -174,18 +177,22 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> list[Pat
             for subject in subjects_of(share, experiment, allocators, profile)
         )
     }
-    runs = _runs(results, list(stacks.values()), profile, options.fresh)
+    asked = _asked(options)
+    parts = _begin_parts(results, list(stacks.values()), profile, asked, options.fresh)
     paths: list[Path] = []
     with shown() as progress, stoppable():
-        for (share, stack), run_id in zip(stacks.items(), runs, strict=True):
+        for (share, stack), (state, carried_on) in zip(stacks.items(), parts, strict=True):
             session = Session(
-                *(results, stack, profile, run_id, progress),
-                takes_over=False,
+                *(results, stack, profile, state.id, progress),
+                takes_over=carried_on,
+                since=state.parts[asked],
                 allocator_file=options.allocator_file,
                 share=share,
             )
             for experiment in chosen:
                 paths += measure_experiment(session, experiment, allocators, only)
+    for stack in stacks.values():
+        run_state.finish_part(folder_of(results, stack, profile), asked)
     if not paths:
         raise AllocmarkError(
             f"nothing was measured: the {profile.name} profile has no such document, "
@@ -194,15 +201,25 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> list[Pat
     return paths
 
 
-def _runs(results: Path, stacks: Sequence[Stack], profile: Profile, fresh: bool) -> list[str]:
-    """Return the id of the run that each stack's documents belong to."""
+def _begin_parts(
+    results: Path, stacks: Sequence[Stack], profile: Profile, asked: str, fresh: bool
+) -> list[tuple[RunState, bool]]:
+    """Return for each stack the run that its documents belong to, and whether it is carried on."""
     folders = [folder_of(results, stack, profile) for stack in stacks]
-    if fresh:
-        return [run_state.begin(folders, fresh=True).id] * len(folders)
     others = [
         folder_of(results, read_stack(framework, 0), profile) for framework in frameworks.found()
     ]
-    return [run_state.join(folder, others).id for folder in folders]
+    return [run_state.begin_part(folder, asked, others, fresh) for folder in folders]
+
+
+def _asked(options: Options) -> str:
+    """Return what is asked for in words that do not depend on the order it was asked in."""
+    words = [f"--experiment={name}" for name in sorted(set(options.experiments))]
+    words += [f"--subject={name}" for name in sorted(set(options.subjects))]
+    if options.allocator_file is not None:  # Edited since, it would be something else.
+        content = hashlib.sha256(options.allocator_file.read_bytes()).hexdigest()[:16]
+        words.append(f"--allocator-file={options.allocator_file.name}:{content}")
+    return shlex.join(words)
 
 
 def _subjects(

@@ -113,7 +113,8 @@ def test_ctrl_c_saves_says_so_and_leaves_nothing(clone: Clone) -> None:
 
 
 def test_ctrl_c_ends_the_command_line_alike(clone: Clone) -> None:
-    process = start(clone, "allocmark", "run", "--quick", "--experiment", "streams")
+    filtered = ("allocmark", "run", "--quick", "--experiment", "streams")
+    process = start(clone, *filtered)
     wait_for_documents(clone, 1, process)
     os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=WAIT_S)
@@ -121,6 +122,14 @@ def test_ctrl_c_ends_the_command_line_alike(clone: Clone) -> None:
     assert "every finished document is saved" in error
     assert "Traceback" not in error
     assert nothing_is_left(clone)
+    saved = {path: path.read_bytes() for path in clone.documents()}
+    assert state(clone).finished is None
+
+    done = clone.run(*filtered)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("taken over") == len(saved)
+    assert all(path.read_bytes() == content for path, content in saved.items())
+    assert state(clone).finished is not None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can only be mounted by root")

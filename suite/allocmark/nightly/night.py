@@ -24,7 +24,6 @@ from allocmark.nightly.blame import Blame, MeasureOld, blame
 from allocmark.nightly.factors import factors
 from allocmark.nightly.state import Night
 from allocmark.nightly.summary import first_night, summary
-from allocmark.probes import run_state
 from allocmark.report.comparison import as_json
 from allocmark.stack import ALIAS, is_emulated
 
@@ -87,8 +86,6 @@ def _measure(options: Options, night: Night) -> None:
             f"measuring ended with exit code {done.returncode}: the same command carries the night "
             f"on ({night.folder})"
         )
-    if options.filters:  # A whole run says itself that it ended; a part has no such end.
-        run_state.finish([run.folder for run in runs_below(night.results)])
 
 
 def _gate(options: Options, night: Night) -> Night:

@@ -5,14 +5,19 @@ A run fills a folder for each stack that it measures; all of them carry its id.
 ``results/<machine>/<stack>/<profile>/run.state`` is a small JSON file (its name does not end in
 ``.json`` because asv would take it for one of its own). A run that was cut off has no ``finished``:
 the next one carries its id on and takes over the documents it finished.
+
+A filtered run, which measures some documents only, joins the last run of the folder. The state has
+an entry for it while it measures: where it was cut off, the same command carries it on. A run that
+a whole run has begun comes to its end with a whole run only; one of filtered runs alone as the last
+of them ends.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,12 +29,18 @@ FILE_NAME = "run.state"
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """One run: times are UTC in ISO 8601, `suite` is the version that measured."""
+    """One run: times are UTC in ISO 8601, `suite` is the version that measured.
+
+    `whole`: a whole run has begun it, not a filtered one. `parts` are the filtered runs without an
+    end in this folder: what was asked for to when they began.
+    """
 
     id: str
     started: str
     suite: str
     finished: str | None = None
+    whole: bool = True
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 def now() -> str:
@@ -41,7 +52,8 @@ def read(folder: Path) -> RunState | None:
     """Return the folder's last run, None where there was none or its file is damaged."""
     try:
         data = json.loads((folder / FILE_NAME).read_bytes())
-        return RunState(**data)
+        state = RunState(**data)
+        return state if isinstance(state.parts, dict) else None
     except (OSError, ValueError, TypeError):
         return None
 
@@ -49,11 +61,13 @@ def read(folder: Path) -> RunState | None:
 def begin(folders: Sequence[Path], fresh: bool = False) -> RunState:
     """Carry on the run that was cut off in one of these folders, or start one, in all of them.
 
+    It is a whole run from now on.
+
     `fresh` starts one in any case, and so does a suite of another version. Of several runs that
     were cut off the newest is carried on.
     """
     cut_off = [state for state in _of_this_suite(folders) if state.finished is None]
-    state = _new() if fresh or not cut_off else max(cut_off, key=_when)
+    state = _new() if fresh or not cut_off else _as_whole(max(cut_off, key=_when))
     for folder in folders:
         if read(folder) != state:
             _write(folder, state)
@@ -65,12 +79,39 @@ def join(folder: Path, others: Sequence[Path] = ()) -> RunState:
 
     A folder without one joins the newest of the `others`, those of the same machine's stacks.
     """
-    known = _of_this_suite([folder]) or sorted(_of_this_suite(others), key=_when)
-    if not known:
-        return begin([folder])
-    if read(folder) != known[-1]:
-        _write(folder, known[-1])
-    return known[-1]
+    own = _of_this_suite([folder])
+    if own:
+        return own[-1]
+    known = sorted(_of_this_suite(others), key=_when)
+    state = replace(known[-1], parts={}) if known else replace(_new(), whole=False)
+    _write(folder, state)
+    return state
+
+
+def begin_part(
+    folder: Path, asked: str, others: Sequence[Path] = (), fresh: bool = False
+) -> tuple[RunState, bool]:
+    """Join the last run with a filtered run, and say whether that carries on one cut off.
+
+    `asked` tells what is asked for from anything else that could be; `fresh` measures again what
+    the one that was cut off has finished.
+    """
+    state = join(folder, others)
+    carried_on = asked in state.parts and not fresh
+    if not carried_on:
+        state = replace(state, parts={**state.parts, asked: now()})
+        _write(folder, state)
+    return state, carried_on
+
+
+def finish_part(folder: Path, asked: str) -> None:
+    """Say that a filtered run came to its end, and with it a run that holds no others."""
+    state = read(folder)
+    if state is None or asked not in state.parts:
+        return
+    parts = {name: began for name, began in state.parts.items() if name != asked}
+    ended = state.finished or (None if state.whole or parts else now())
+    _write(folder, replace(state, parts=parts, finished=ended))
 
 
 def finish(folders: Sequence[Path]) -> None:
@@ -78,11 +119,15 @@ def finish(folders: Sequence[Path]) -> None:
     for folder in folders:
         last = read(folder)
         if last and last.finished is None:
-            _write(folder, replace(last, finished=now()))
+            _write(folder, replace(_as_whole(last), finished=now()))
 
 
 def _of_this_suite(folders: Sequence[Path]) -> list[RunState]:
     return [state for state in map(read, folders) if state and state.suite == __version__]
+
+
+def _as_whole(state: RunState) -> RunState:
+    return replace(state, whole=True, parts={})
 
 
 def _when(state: RunState) -> str:
@@ -96,4 +141,9 @@ def _new() -> RunState:
 
 
 def _write(folder: Path, state: RunState) -> None:
-    write_whole(folder / FILE_NAME, (json.dumps(asdict(state), indent=1) + "\n").encode())
+    told = asdict(state)
+    if state.whole:
+        del told["whole"]
+    if not state.parts:
+        del told["parts"]
+    write_whole(folder / FILE_NAME, (json.dumps(told, indent=1) + "\n").encode())

@@ -58,7 +58,8 @@ class Session:
     """Where documents go and what they are taken under.
 
     `run` is the id that groups them; `takes_over` says whether documents that already carry it
-    count as done; `share` says which subjects are measured under this stack.
+    count as done, those begun at `since` (UTC in ISO 8601) or later; `share` says which subjects
+    are measured under this stack.
     """
 
     results: Path
@@ -67,6 +68,7 @@ class Session:
     run: str
     progress: Progress
     takes_over: bool = True
+    since: str = ""
     device: int = 0
     allocator_file: Path | None = None
     share: Share | None = None  # None: all subjects are measured under this stack.
@@ -175,6 +177,7 @@ def _is_done(path: Path, session: Session) -> bool:
         return False
     return (
         document.run == session.run
+        and document.started >= session.since
         and document.suite == __version__
         # A results folder may be shared: the run may have begun on another host.
         and document.stack == session.stack.to_json()
