@@ -262,7 +262,7 @@ def test_a_limit_is_one_region_taken_with_the_first_block() -> None:
     assert found["fresh extent"] == 3 * MIB
     (region,), left = found["little left"]
     assert 0 < region < GIB and region % (2 * MIB) == 0
-    assert left < 2 * MIB  # A region of what is free takes it to the last page.
+    assert 2 * MIB <= left < 4 * MIB  # All that is free but the page that the driver keeps.
     kind, _, text = found["too late"]
     assert kind == "NotMeasurableError"
     assert "too late to set" in text and "before the first operation" in text

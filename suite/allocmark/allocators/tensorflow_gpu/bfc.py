@@ -13,7 +13,7 @@ from allocmark.errors import NotMeasurableError
 from allocmark.units import MIB, format_bytes
 
 _PAGE_BYTES = 2 * MIB
-"""What the driver hands out: a region is rounded up to whole pages."""
+"""What the driver hands out: a region is rounded up to whole pages, and the last one it keeps."""
 
 
 class Bfc(TensorFlowAllocator):
@@ -97,7 +97,7 @@ class Bfc(TensorFlowAllocator):
     def _begin(self) -> None:
         """Size a fixed region by what there is: one above it would be cut by tenths."""
         self._unbegun = False
-        free_bytes = runtime.memory_info()[0]
+        free_bytes = max(0, runtime.memory_info()[0] // _PAGE_BYTES - 1) * _PAGE_BYTES
         if free_bytes >= self._total_bytes:
             return
         if self.mode is Mode.GREEDY:
@@ -106,7 +106,7 @@ class Bfc(TensorFlowAllocator):
                 f"{format_bytes(self._total_bytes - free_bytes)} of that are gone: "
                 "it needs a process of its own for each size of the card"
             )
-        self._replace(free_bytes // _PAGE_BYTES * _PAGE_BYTES)
+        self._replace(free_bytes)
 
     def _replace(self, total_bytes: int) -> None:
         opened = self.live_shim
