@@ -111,6 +111,8 @@ def answer(recorded: Recorded) -> Mapping[str, Any]:
     settings = ["--setting", "torch-expandable", "--setting", "max_split_size_mb:32"]
     ended = run(sys.executable, "-m", "allocmark", *words, *settings, "--emulated")
     assert ended.returncode == 0, ended.stderr
+    told = ended.stderr.splitlines()
+    assert [line.split()[-3:] for line in told] == [[f"({n}", "of", "3)"] for n in (1, 2, 3)]
     found: Mapping[str, Any] = json.loads(ended.stdout)
     return found
 
@@ -219,6 +221,22 @@ def test_a_signal_writes_the_snapshot_and_ends_the_program(program: Path, tmp_pa
     assert process.returncode == 128 + signal.SIGTERM
     assert "written at signal" in errors
     assert reader.read(file).environment["why"] == "signal"
+
+
+@needs_torch
+def test_ctrl_c_ends_a_replay_in_a_sentence(recorded: Recorded) -> None:
+    words = [sys.executable, "-m", "allocmark", "replay", str(recorded.file), "--emulated"]
+    with subprocess.Popen(
+        words, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert "(1 of " in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=60)
+    assert (process.returncode, out) == (3, "")
+    sentence = errors.splitlines()[-1]
+    assert sentence.startswith("allocmark: stopped after ") and "Traceback" not in errors
+    assert not [path for path in Path("/dev/shm").glob(f"allocmark-emulator-{process.pid}-*")]
 
 
 def test_a_program_without_cuda_is_told_from_a_recorded_one(tmp_path: Path) -> None:

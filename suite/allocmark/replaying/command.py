@@ -16,6 +16,7 @@ from allocmark.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError
 from allocmark.importers import reader
 from allocmark.replaying import page, table
 from allocmark.replaying.answer import Answer
+from allocmark.replaying.children import Done
 from allocmark.replaying.explained import explain
 from allocmark.replaying.run import Options, replay
 from allocmark.units import parse_bytes
@@ -36,25 +37,26 @@ class Asked:
     page: Path | None = None
 
 
-def find(asked: Asked) -> Answer:
-    """Read the recording and replay it; progress goes to standard error of a terminal."""
+def find(asked: Asked, done: Done = lambda name, ended, count: None) -> Answer:
+    """Read the recording and replay it; `done` hears of each setting that has ended."""
     options = Options(
         tuple(asked.settings),
         parse_bytes(asked.capacity) if asked.capacity else None,
         parse_bytes(asked.outside) if asked.outside else None,
         asked.emulated,
     )
-    return replay(reader.read(asked.file, asked.device), options, _progress)
+    return replay(reader.read(asked.file, asked.device), options, done)
 
 
 def answer(asked: Asked, form: str) -> tuple[str, int]:
     """Return the answer as text, a ``table`` or ``json``, and the exit code; writes the page.
 
+    Progress goes to standard error.
     The code is `EXIT_UNCLEAR` where no setting could be replayed to its end.
     """
     if asked.page is not None and not asked.page.absolute().parent.is_dir():
         raise AllocmarkError(f"{asked.page.parent} is no folder: name another --page")
-    found = find(asked)
+    found = find(asked, _progress)
     if asked.page is not None:
         page.write(asked.page, found)
     replayed = any(one.smallest_card_bytes is not None for one in found.settings)
@@ -69,6 +71,6 @@ def answer(asked: Asked, form: str) -> tuple[str, int]:
     return stream.getvalue(), code
 
 
-def _progress(name: str) -> None:
-    if sys.stderr.isatty():
-        print(f"replayed under {name}", file=sys.stderr)
+def _progress(name: str, ended: int, count: int) -> None:
+    """Tell it on standard error, a line each: a file that it goes to shows how far it is."""
+    print(f"replayed under {name} ({ended} of {count})", file=sys.stderr, flush=True)

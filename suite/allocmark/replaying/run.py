@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ from numpy.typing import NDArray
 from allocmark.errors import AllocmarkError
 from allocmark.figures import Series
 from allocmark.importers.recording import BlockMap, Recording
-from allocmark.probes.launcher import launch
 from allocmark.probes.replay_recording import save_events
 from allocmark.probes.request import Outcome, Request
-from allocmark.replaying import driver_time, outside, place, settings
+from allocmark.replaying import children, driver_time, outside, place, settings
 from allocmark.replaying.answer import FIGURES, Answer, SettingAnswer
 from allocmark.replaying.outside import Term
 from allocmark.replaying.ranking import ranked
@@ -46,15 +44,18 @@ class Options:
     search: bool = True
     """Whether the smallest capacity is searched; without, only the runs that are asked for."""
     jobs: int | None = None
-    """Processes at a time: by default one for each core on the emulated driver, one on a GPU."""
+    """Emulated processes at a time, by default one for each core; on a GPU it is always one."""
 
 
 def replay(
-    recording: Recording, options: Options, done: Callable[[str], None] = lambda name: None
+    recording: Recording,
+    options: Options,
+    done: children.Done = lambda name, ended, count: None,
 ) -> Answer:
-    """Run a recording under all settings asked for; `done` hears the name of each that has ended.
+    """Run a recording under all settings asked for; `done` hears of each that has ended.
 
-    Raises `AllocmarkError` for a setting that is not known, or a card that has no room at all.
+    Raises `AllocmarkError` for a setting that is not known, a card that has no room at all, and at
+    Ctrl-C.
     """
     begin = time.monotonic()
     chosen = settings.choose(options.settings, recording.setting)
@@ -69,7 +70,7 @@ def replay(
     others = outside.others_bytes(recording.environment)
     emulated = place.is_emulated(options.emulated)
     live_bytes = recording.trace.peak_requested_bytes
-    jobs = options.jobs or ((os.cpu_count() or 1) if emulated else 1)
+    jobs = options.jobs or os.cpu_count() or 1
     # The recorded setting is the one that is explained.
     pictured = next((one for one in chosen if one.recorded), chosen[0])
     gpu = str(recording.environment.get("gpu", ""))
@@ -78,22 +79,21 @@ def replay(
         events = Path(folder, "events.npz")
         save_events(events, recording.trace)
 
-        def one(setting: Setting) -> SettingAnswer:
-            with place.variables(emulated, setting.allocator, live_bytes) as variables:
-                parameters = {
-                    "events": str(events),
-                    "conf": setting.conf,
-                    "capacity_bytes": capacity,
-                    "seconds": _SEARCH_S if options.search else None,
-                    "picture": setting is pictured,
-                }
-                request = _request(setting, parameters, len(recording.trace), variables)
-                outcome = launch(request)
-            done(setting.name)
-            return _answer(setting, outcome, around, gpu, emulated)
+        def ask(setting: Setting, variables: Mapping[str, str]) -> Request:
+            parameters = {
+                "events": str(events),
+                "conf": setting.conf,
+                "capacity_bytes": capacity,
+                "seconds": _SEARCH_S if options.search else None,
+                "picture": setting is pictured,
+            }
+            return _request(setting, parameters, len(recording.trace), variables)
 
-        with ThreadPoolExecutor(max(1, jobs)) as pool:
-            answers = list(pool.map(one, chosen))
+        outcomes = children.run(chosen, ask, live_bytes, emulated, jobs, done)
+        answers = [
+            _answer(setting, outcome, around, gpu, emulated)
+            for setting, outcome in zip(chosen, outcomes, strict=True)
+        ]
     where = (
         "the emulated driver (bytes and decisions are real, times are not)"
         if emulated
