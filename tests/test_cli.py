@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -119,5 +120,36 @@ def test_a_folder_that_cannot_be_used_is_one_sentence(
     results = Path(__file__).parents[1] / "results"
     assert call(monkeypatch, "report", "--results", str(results), "--out", str(file)) == 2
     told = capsys.readouterr().err
-    assert "cannot be used" in told and "--out" in told
-    assert len(told.splitlines()) == 1
+    assert told == f"allocmark: {file} cannot be used (Not a directory): name another place\n"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("names", [("/out/table.csv",), ()])
+@pytest.mark.parametrize(
+    "words", [("report",), ("replay", "x"), ("history",), ("compare", "a", "b")]
+)
+def test_a_full_disk_is_one_sentence_in_every_command(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
+    number: int,
+    names: tuple[str, ...],
+    words: tuple[str, ...],
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(number, "it is full", *names)
+
+    for name in ("run.results_folder", "replaying.command.answer"):
+        monkeypatch.setattr(f"allocmark.{name}", full)
+    assert call(monkeypatch, *words) == 3
+    what = names[0] if names else "a file"
+    said = f"allocmark: the disk is full: {what} could not be written; "
+    assert capsys.readouterr().err == said + "make room and give the same command again\n"
+
+
+def test_a_fault_of_ours_is_not_taken_for_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(errno.EINVAL, "odd")
+
+    monkeypatch.setattr("allocmark.run.results_folder", broken)
+    with pytest.raises(OSError, match="odd"):
+        call(monkeypatch, "report")

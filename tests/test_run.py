@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from allocmark import frameworks, run
+from allocmark.errors import DiskFullError
 from allocmark.frameworks import Share
 from allocmark.probes import run_state
 from allocmark.probes.session import RunStoppedError, Session
@@ -121,6 +123,21 @@ def test_a_run_without_a_single_figure_is_unclear_and_names_the_page(
     with pytest.raises(run.NothingMeasuredError, match=str(tmp_path / "reports")) as raised:
         run.run(Options("quick", ["latency"], ["torch-native"], results=tmp_path / "results"))
     assert raised.value.exit_code == 3
+
+
+def test_a_disk_that_fills_up_at_the_report_names_what_writes_it(
+    monkeypatch: pytest.MonkeyPatch, sessions: list[Session], tmp_path: Path
+) -> None:
+    def full(results: Path, out: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device", str(out / "index.html"))
+
+    monkeypatch.setattr(run, "write_report", full)
+    results = tmp_path / "results"
+    with pytest.raises(DiskFullError, match=f"allocmark report --results {results}$") as raised:
+        run.run(Options("quick", ["latency"], ["torch-native"], results=results))
+    assert raised.value.exit_code == 3
+    state = run_state.read(results / "gpu" / "stack-of-torch" / "quick")
+    assert state and state.finished  # Nothing has to be measured again.
 
 
 @pytest.mark.parametrize(("code", "told"), [(2, True), (3, True), (1, False), (-9, False)])

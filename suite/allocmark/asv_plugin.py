@@ -32,7 +32,7 @@ from asv.results import get_filename
 from allocmark import frameworks, interpreters, progress
 from allocmark.allocators import registry
 from allocmark.asv_selection import skipped
-from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError
+from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError, of_system
 from allocmark.frameworks import Share
 from allocmark.identity import identity_of, machine_facts, refuse_to_mix
 from allocmark.probes import experiments, run_state, trial
@@ -158,6 +158,11 @@ def _one_sentence() -> Iterator[None]:
         yield
     except AllocmarkError as error:
         raise StoppedBySentence(sentence(error), error.exit_code) from None
+    except OSError as error:
+        told = of_system(error)
+        if told is None:
+            raise
+        raise StoppedBySentence(sentence(told), told.exit_code) from None
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from allocmark import __version__, cli_replay
-from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError
+from allocmark.errors import AllocmarkError, of_system
 from allocmark.sentences import sentence
 
 app = typer.Typer(
@@ -34,11 +34,11 @@ def main() -> int:
             print(sentence(error), file=sys.stderr)
         return error.exit_code
     except OSError as error:
-        if error.filename is None:
-            raise  # Not about a file that somebody named: a fault of ours.
-        what = f"{error.filename} cannot be used ({error.strerror})"
-        print(f"allocmark: {what}: name another folder (--results, --out)", file=sys.stderr)
-        return EXIT_BAD_INPUT
+        told = of_system(error)
+        if told is None:
+            raise
+        print(sentence(told), file=sys.stderr)
+        return told.exit_code
     return 0
 
 

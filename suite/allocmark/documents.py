@@ -6,6 +6,7 @@ that was read, the stack and conditions it was read under, and why anything is m
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
@@ -75,8 +76,24 @@ def write(path: Path, document: Document) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace `path` in one step, so that a full disk or Ctrl-C leaves the old file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Replace `path` in one step, so that a full disk or Ctrl-C leaves the old file.
+
+    Raises `OSError` that names `path`, or what above it is no folder and cannot be made one.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (NotADirectoryError, FileExistsError) as error:
+        above = (p for p in reversed(path.parents) if p.exists() and not p.is_dir())
+        name = next(above, error.filename)
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(name)) from error
+    try:
+        _write_whole(path, content)
+    except OSError as error:
+        # The temporary file's name says nothing to anybody, and a write has no name.
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _write_whole(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
     try:
         with os.fdopen(handle, "wb") as stream:

@@ -5,10 +5,14 @@ Exit codes of every command: 0 fine, 1 a regression was found, 2 bad input, 3 un
 
 from __future__ import annotations
 
+import errno
+
 EXIT_FINE = 0
 EXIT_REGRESSION = 1
 EXIT_BAD_INPUT = 2
 EXIT_UNCLEAR = 3
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What the system says where a disk, or the user's share of it, is full."""
 
 
 class AllocmarkError(Exception):
@@ -40,6 +44,29 @@ class NewerDocumentError(DocumentError):
 
 class NotMeasurableError(AllocmarkError):
     """A figure that cannot be had here; the message becomes the reason in its cell."""
+
+
+class DiskFullError(AllocmarkError):
+    """A file could not be written: everything that was written before is whole."""
+
+    exit_code = EXIT_UNCLEAR
+
+    def __init__(self, what: str, again: str = "give the same command again") -> None:
+        super().__init__(f"the disk is full: {what}; make room and {again}")
+
+
+class UnusablePlaceError(AllocmarkError):
+    """A file or folder that cannot be read or written."""
+
+
+def of_system(error: OSError) -> AllocmarkError | None:
+    """Return what a person is told about a file; None where it is about none: a fault of ours."""
+    name = error.filename
+    if error.errno in DISK_FULL:
+        return DiskFullError(f"{name or 'a file'} could not be written")
+    if name is None:
+        return None
+    return UnusablePlaceError(f"{name} cannot be used ({error.strerror}): name another place")
 
 
 class DeviceOutOfMemoryError(Exception):

@@ -18,10 +18,12 @@ from pathlib import Path
 from allocmark import documents, frameworks
 from allocmark.allocators import registry
 from allocmark.errors import (
+    DISK_FULL,
     EXIT_BAD_INPUT,
     EXIT_FINE,
     EXIT_UNCLEAR,
     AllocmarkError,
+    DiskFullError,
     DocumentError,
     UnknownNameError,
 )
@@ -74,10 +76,21 @@ def run(options: Options) -> Path:
         paths = _run_directly(options, profile, results)
     else:
         paths = _run_asv(_project(), options, profile, results)
-    page = write_report(results, reports_beside(results))
+    page = _reported(results)
     if not any(map(_has_a_figure, paths)):
         raise NothingMeasuredError(f"nothing could be measured: the reasons are in {page}")
     return page
+
+
+def _reported(results: Path) -> Path:
+    again = shlex.join(["allocmark", "report", "--results", str(results)])
+    try:
+        return write_report(results, reports_beside(results))
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        what = f"{error.filename or 'a file'} could not be written, all that was measured is saved"
+        raise DiskFullError(what, f"write the report: {again}") from error
 
 
 def results_folder(given: Path | None) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from allocmark import frameworks
 from allocmark.allocators import registry
 from allocmark.cells import write_cells
-from allocmark.errors import AllocmarkError
+from allocmark.errors import AllocmarkError, of_system
 from allocmark.lifetime import end_with_parent
 from allocmark.probes import experiments, run_state
 from allocmark.probes.experiment import PROFILES
@@ -54,6 +54,9 @@ def measure_cells(experiment_name: str, metrics: Collection[str], project: Path)
             cells = Path.cwd() / "cells"
             write_cells(cells, paths, metrics)
             return str(cells)
-    except AllocmarkError as error:
-        print(sentence(error), file=sys.stderr)
-        raise SystemExit(error.exit_code) from error
+    except (AllocmarkError, OSError) as error:
+        told = of_system(error) if isinstance(error, OSError) else error
+        if told is None:
+            raise
+        print(sentence(told), file=sys.stderr)
+        raise SystemExit(told.exit_code) from error

@@ -7,12 +7,15 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import allocmark
+from allocmark import foreground
+from allocmark.recording.record import Options, record
 
 _HOOK = Path(allocmark.__file__).parent / "recording" / "hook"
 
@@ -97,6 +100,29 @@ def test_its_counters_can_be_seen_while_it_runs(tmp_path: Path) -> None:
     names, pid = ended.stdout.rsplit(maxsplit=1)
     assert names == f"['{pid}.json']"
     assert list((tmp_path / "allocmark").iterdir()) == []
+
+
+def test_a_full_disk_is_told_alone_and_by_the_file_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = (
+        "tempfile.mkstemp = lambda **_: (_ for _ in ()).throw(OSError(28, 'full', '.recording-x'))"
+    )
+    code = f"import tempfile, torch; torch.cuda.start(); {full}"
+    out = tmp_path / "s.pickle"
+    _, reports = program(tmp_path, code, out=out)
+
+    def told(command: Sequence[str], environment: Mapping[str, str]) -> int:
+        asked = json.loads(environment["ALLOCMARK_RECORD"])
+        (Path(asked["reports"]) / "report.1.1").write_text(json.dumps(reports[0]))
+        (Path(asked["reports"]) / "report.1.2").write_text("")
+        return 0
+
+    monkeypatch.setattr(foreground, "run", told)
+    assert record(["x"], Options(out)) == 3
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"allocmark: the disk is full: {out} could not be written at exit; ")
+    assert second == "allocmark: no snapshot at some time: what the program told of it is cut off"
 
 
 def test_without_cuda_nothing_is_written(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ there is no older document, one is written that says so, and a later run measure
 
 from __future__ import annotations
 
-import errno
 import shlex
 import signal
 import threading
@@ -26,6 +25,7 @@ from allocmark.allocators.base import Allocator
 from allocmark.conditions import read_conditions
 from allocmark.documents import Document, Failure
 from allocmark.errors import (
+    DISK_FULL,
     EXIT_UNCLEAR,
     AllocmarkError,
     DocumentError,
@@ -44,7 +44,6 @@ from allocmark.stack import Stack
 NOT_REACHED = "run"
 """The stage of the failure that stands for everything a stopped run did not come to."""
 STOPPED = "stopped: every finished document is saved, the same command goes on from there"
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class RunStoppedError(AllocmarkError):
@@ -317,7 +316,7 @@ def _write(path: Path, document: Document) -> None:
     try:
         documents.write(path, document)
     except OSError as error:
-        if error.errno in _DISK_FULL:
+        if error.errno in DISK_FULL:
             raise RunStoppedError(
                 f"the disk is full: {path.name} could not be saved, everything finished before is; "
                 "make room and give the same command again"

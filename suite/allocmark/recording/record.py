@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from allocmark import foreground
-from allocmark.errors import EXIT_UNCLEAR, AllocmarkError
+from allocmark.errors import DISK_FULL, EXIT_UNCLEAR, AllocmarkError, DiskFullError
 from allocmark.units import format_bytes
 
 _HOOK = Path(__file__).parent / "hook"
@@ -62,7 +62,9 @@ def record(command: Sequence[str], options: Options) -> int:
         print(f"allocmark: {_sentence(report)}", file=sys.stderr)
     if any("file" in report for report in told):
         return status
-    print(f"allocmark: {_nothing(options, started, bool(told))}", file=sys.stderr)
+    if told:  # The reasons have been said.
+        return status or EXIT_UNCLEAR
+    print(f"allocmark: {_nothing(options, started)}", file=sys.stderr)
     return status or (0 if options.on_oom else EXIT_UNCLEAR)
 
 
@@ -71,12 +73,18 @@ def _reports(folder: Path) -> list[dict[str, Any]]:
     last: dict[str, dict[str, Any]] = {}
     paths = sorted(folder.glob("report.*"), key=lambda path: int(path.name.split(".")[-1]))
     for path in paths:
-        report = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            report = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:  # It was cut off: the disk of temporary files is full as well.
+            report = {"why": "some time", "fault": "what the program told of it is cut off"}
         last[report.get("file", path.name)] = report
     return list(last.values())
 
 
 def _sentence(report: dict[str, Any]) -> str:
+    if report.get("errno") in DISK_FULL:
+        what = f"{report['out']} could not be written at {report['why']}"
+        return str(DiskFullError(what))
     if "fault" in report:
         return f"no snapshot at {report['why']}: {report['fault']}"
     entries, size = report["entries"], format_bytes(report["file_bytes"])
@@ -93,11 +101,9 @@ def _sentence(report: dict[str, Any]) -> str:
     return text
 
 
-def _nothing(options: Options, started: bool, faults: bool) -> str:
+def _nothing(options: Options, started: bool) -> str:
     """Say why there is no snapshot."""
     text = "no snapshot was written: "
-    if faults:
-        return f"{text}the reason is above"
     if started and options.on_oom:
         return f"{text}no request to torch's allocator failed for lack of memory"
     if started:

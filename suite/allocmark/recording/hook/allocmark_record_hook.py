@@ -189,7 +189,8 @@ class _Recorder:
             snapshot["allocmark"] = self._facts(why)
             _write_whole(self._out, snapshot)
         except BaseException as error:
-            self._report(why=why, fault=_words(error))
+            number = getattr(error, "errno", None)
+            self._report(why=why, fault=_words(error), errno=number, out=self._out)
             return
         self._written_at = time.monotonic()
         self._write_seconds = seconds = self._written_at - begin
