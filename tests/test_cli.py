@@ -70,15 +70,43 @@ def test_a_run_outside_a_project_says_what_to_do(
     assert "asv.conf.json" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("ALLOCATORS = 1 / 0", "ZeroDivisionError"),
+        ("ALLOCATORS = (", "SyntaxError"),
+        ("import no_such_package", "ModuleNotFoundError"),
+        ("raise SystemExit(0)", "SystemExit"),
+        ("", "AttributeError"),
+        ("ALLOCATORS = {'mine': 1}", "ALLOCATORS is of type dict"),
+        ("ALLOCATORS = 3", "ALLOCATORS is of type int"),
+        ("ALLOCATORS = None", "ALLOCATORS is of type NoneType"),
+        ("ALLOCATORS = 'mine'", "ALLOCATORS is of type str"),
+        ("ALLOCATORS = (x for x in ())", "ALLOCATORS is of type generator"),
+        ("ALLOCATORS = ('mine',)", "ALLOCATORS holds 'mine'"),
+        (
+            "from allocmark.allocators.torch_caching import ALLOCATORS as known\n"
+            "ALLOCATORS = (type(known[0]),)",
+            "ALLOCATORS holds <class",
+        ),
+        (
+            "from allocmark.allocators.torch_caching import ALLOCATORS as known\n"
+            "kind = type(known[0])\nALLOCATORS = [kind.__new__(kind)]",
+            "has no name",
+        ),
+    ],
+)
 def test_an_allocator_file_that_cannot_be_used_is_one_sentence(
-    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path, text: str, part: str
 ) -> None:
     file = tmp_path / "mine.py"
-    file.write_text("ALLOCATORS = 1 / 0\n")
+    file.write_text(text + "\n")
     words = ("run", "--results", str(tmp_path), "--allocator-file", str(file))
     assert call(monkeypatch, *words) == 2
     error = capsys.readouterr().err
-    assert "ZeroDivisionError" in error and "Traceback" not in error
+    assert error.startswith(f"allocmark: {file} cannot be used: ") and part in error
+    assert error.endswith("; it must define ALLOCATORS, a tuple of Allocator instances\n")
+    assert error.count("\n") == 1
 
 
 def test_a_report_of_nothing_is_one_sentence(

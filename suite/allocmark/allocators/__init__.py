@@ -66,10 +66,21 @@ def _load(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-        module.ALLOCATORS  # noqa: B018 - its absence is the error looked for
-    except Exception as error:
+        _check(module.ALLOCATORS)
+    except (Exception, SystemExit) as error:
         raise AllocmarkError(
             f"{path} cannot be used: {type(error).__name__}: {error}; "
             "it must define ALLOCATORS, a tuple of Allocator instances"
         ) from error
     return module
+
+
+def _check(allocators: object) -> None:
+    """Raise `TypeError` for anything but a tuple or list of allocators with names."""
+    if not isinstance(allocators, tuple | list):
+        raise TypeError(f"ALLOCATORS is of type {type(allocators).__name__}")
+    for one in allocators:
+        if not isinstance(one, Allocator):
+            raise TypeError(f"ALLOCATORS holds {one!r:.80}")
+        if not isinstance(getattr(one, "name", None), str):
+            raise TypeError(f"an allocator of type {type(one).__name__} has no name")
