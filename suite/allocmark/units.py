@@ -34,3 +34,8 @@ def format_bytes(count: float) -> str:
             value = count / factor
             return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"
     return f"{count:.0f} B"
+
+
+def format_count(count: int, noun: str, nouns: str = "") -> str:
+    """Return a count with its noun: ``1 segment``, ``2 segments``; `nouns` where no -s makes it."""
+    return f"{count} {noun if count == 1 else nouns or noun + 's'}"

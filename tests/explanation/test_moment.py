@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocmark.explanation import svg, words
-from allocmark.explanation.moment import take_apart
+from allocmark.explanation.moment import Pin, take_apart
 from allocmark.explanation.svg import Line
 from allocmark.importers.recording import BlockMap, FailedRequest, Recording
 from allocmark.workloads.trace import Trace
@@ -67,7 +68,30 @@ def test_the_words_name_every_part_and_the_place() -> None:
 
 def test_no_stack_says_so() -> None:
     moment = take_apart(crafted(), recording())
-    assert words.pinned(moment.pins[0]).endswith("no stack was recorded")
+    assert words.pinned(moment.pins[:1]).endswith("no stack was recorded")
+
+
+def test_one_is_singular_and_a_segment_that_several_keep_is_told_once() -> None:
+    one = Pin(["a.py:1 f"], 1, 512, 1, 927 * 1024, [64])
+    other = Pin(["b.py:2 g"], 2, MIB, 1, 927 * 1024, [64])
+    elsewhere = Pin(["c.py:3 h"], 1, MIB, 1, 927 * 1024, [128])
+    alone = "1 block (512 B) keeps 927 KiB split in 1 segment: a.py:1 f"
+    assert words.pinned([one]) == alone
+    run = recording()
+    moment = replace(take_apart(crafted(), run), pins=[one, other, elsewhere], pinned_segments=1)
+    told = words.sentences(moment, "torch-native", False, run)
+    assert "free beside live blocks in 1 segment)" in told[0]
+    assert told[1:] == [
+        "927 KiB split in 1 segment, kept by 1 block (512 B) of a.py:1 f; "
+        "2 blocks (1 MiB) of b.py:2 g",
+        "1 block (1 MiB) keeps 927 KiB split in 1 segment: c.py:3 h",
+    ]
+
+
+def test_the_programs_own_lines_come_before_torchs() -> None:
+    torchs = "/v/lib/python3.11/site-packages/torch/nn/functional.py:5 linear"
+    stack = [torchs, "/home/u/train.py:7 step", "/home/u/train.py:9 main"]
+    assert words.place(stack) == f"{stack[1]} < {stack[2]} < {torchs}"
 
 
 @given(

@@ -11,6 +11,7 @@ from snapshot_support import BASE, MIB, SEGMENT, block, entry, frame, segment, s
 from allocmark.errors import AllocmarkError
 from allocmark.importers import reader
 from allocmark.importers.recording import Recording
+from allocmark.importers.snapshot_columns import convert
 
 A, B, C = BASE, BASE + 4 * MIB, BASE + 8 * MIB
 
@@ -104,7 +105,8 @@ def test_what_was_alive_before_the_history_comes_first_by_address(tmp_path: Path
         (1, 1, 0, 0),
         (0, 2, 3 * MIB, 0),
     ]
-    assert "2 blocks (3.0 MiB) were alive before the history begins" in found.doubts[0]
+    assert "alive before the history begins" in found.doubts[0]
+    assert "2 blocks (3.0 MiB), allocated first" in found.doubts[0]
 
 
 def test_a_full_ring_is_told_from_a_late_start(tmp_path: Path) -> None:
@@ -169,7 +171,7 @@ def test_one_of_several_devices(tmp_path: Path) -> None:
     data["segments"].append(small | {"device": 1})
     path = write(tmp_path / "s.pickle", data)
     assert reader.read(path).device == 0
-    assert any("1 other devices" in d for d in reader.read(path).doubts)
+    assert any("1 other device beside" in d for d in reader.read(path).doubts)
     assert events(reader.read(path, 1)) == [(0, 0, 512, 0)]
     with pytest.raises(AllocmarkError, match="nothing of device 3: choose from 0, 1"):
         reader.read(path, 3)
@@ -220,3 +222,27 @@ def test_the_drivers_pool_keeps_no_history(tmp_path: Path) -> None:
     data = {"segments": [], "device_traces": [], "allocmark": {"backend": "cudaMallocAsync"}}
     with pytest.raises(AllocmarkError, match="of which torch keeps no history"):
         reader.read(write(tmp_path / "s.pickle", data))
+
+
+def test_the_programs_own_line_is_kept_below_a_deep_part_of_torch() -> None:
+    torchs = [
+        {"filename": "/v/site-packages/torch/a.py", "line": line, "name": "f"} for line in range(30)
+    ]
+    own = {"filename": "/home/u/train.py", "line": 7, "name": "step"}
+    header, _ = convert(snapshot([entry("alloc", BASE, 512, frames=[*torchs, own, own])]), 100_000)
+    (stack,) = header["stacks"]
+    assert (len(stack), stack[-1]) == (12, "/home/u/train.py:7 step")
+
+
+def test_the_map_at_a_refused_request_bears_its_number(tmp_path: Path) -> None:
+    rows = [
+        entry("segment_alloc", BASE, SEGMENT),
+        entry("alloc", A, 3 * MIB),
+        {**entry("oom", 0, 9 * MIB), "device_free": 5},
+    ]
+    held = [block(A, 3 * MIB), block(A + 3 * MIB, SEGMENT - 3 * MIB, "inactive")]
+    found = reader.read(
+        write(tmp_path / "s.pickle", snapshot(rows, [segment(BASE, SEGMENT, held)]))
+    )
+    assert found.end_map is not None
+    assert found.end_map.event == found.failed[-1].event == 1

@@ -25,6 +25,7 @@ class Pin:
     """Blocks allocated at one place of the program, and the segments that they keep.
 
     `split_bytes` is free in those segments: it comes free when the last of their blocks goes.
+    `addresses` are those of the segments, in order.
     """
 
     stack: Sequence[str]
@@ -32,6 +33,7 @@ class Pin:
     live_bytes: int
     segments: int
     split_bytes: int
+    addresses: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +89,13 @@ def take_apart(found: BlockMap, recording: Recording, most: int = 5) -> Moment:
         largest_free_bytes=int(size[state == FREE].max(initial=0)),
         segments=count,
         pinned_segments=int((split_in > 0).sum()),
-        pins=_pins(blocks, of_segment, split_in, recording)[:most],
+        pins=_pins(segments, blocks, of_segment, split_in, recording)[:most],
         worst=_worst(segments, blocks, of_segment, split_in, recording, most),
     )
 
 
 def _pins(
+    segments: NDArray[np.int64],
     blocks: NDArray[np.int64],
     of_segment: NDArray[np.int64],
     split_in: NDArray[np.int64],
@@ -111,6 +114,7 @@ def _pins(
         Pin(
             *(stack, len(own), sum(own), len(kept[stack])),
             split_bytes=int(split_in[sorted(kept[stack])].sum()),
+            addresses=segments[sorted(kept[stack]), _ADDRESS].tolist(),
         )
         for stack, own in sizes.items()
     ]

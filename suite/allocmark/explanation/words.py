@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from allocmark.explanation.moment import Moment, Pin
+from allocmark.importers.frames import is_of_torch
 from allocmark.importers.recording import Recording
-from allocmark.units import format_bytes
+from allocmark.units import format_bytes, format_count
 
 _PLACES = 3
 
@@ -16,12 +17,14 @@ def sentences(moment: Moment, under: str, failing: bool, recording: Recording) -
     when = "At the request that failed" if failing else "Where most memory is reserved"
     if not recording.has_history:
         when = "At the end"
+    all_segments = format_count(moment.segments, "segment")
+    pinned_segments = format_count(moment.pinned_segments, "segment")
     told = [
         f"{when} (event {moment.event}, under {under}) {format_bytes(moment.reserved_bytes)} are "
-        f"reserved in {moment.segments} segments: {format_bytes(moment.live_bytes)} live, "
+        f"reserved in {all_segments}: {format_bytes(moment.live_bytes)} live, "
         f"{format_bytes(moment.cached_bytes)} cached (whole segments, can be given back), "
         f"{format_bytes(moment.split_bytes)} split (free beside live blocks in "
-        f"{moment.pinned_segments} segments), {format_bytes(moment.stuck_bytes)} stuck (freed, "
+        f"{pinned_segments}), {format_bytes(moment.stuck_bytes)} stuck (freed, "
         "another stream may still use it)"
     ]
     if failing and recording.failed:
@@ -30,19 +33,34 @@ def sentences(moment: Moment, under: str, failing: bool, recording: Recording) -
             f"It asked for {format_bytes(asked)}; the largest free block had "
             f"{format_bytes(moment.largest_free_bytes)}"
         )
-    told += [pinned(pin) for pin in moment.pins[:_PLACES]]
+    told += [pinned(together) for together in _by_segments(moment.pins)[:_PLACES]]
     return told
 
 
-def pinned(pin: Pin) -> str:
-    """Return who keeps how much from being given back."""
-    blocks = "1 block" if pin.blocks == 1 else f"{pin.blocks} blocks"
-    return (
-        f"{blocks} ({format_bytes(pin.live_bytes)}) keep {format_bytes(pin.split_bytes)} split in "
-        f"{pin.segments} segments: {place(pin.stack)}"
+def _by_segments(pins: Sequence[Pin]) -> list[list[Pin]]:
+    """Return the pins, those that keep the same segments together."""
+    groups: dict[tuple[int, ...], list[Pin]] = {}
+    for pin in pins:
+        groups.setdefault(tuple(pin.addresses), []).append(pin)
+    return list(groups.values())
+
+
+def pinned(pins: Sequence[Pin]) -> str:
+    """Return who keeps how much from being given back; the pins keep the same segments."""
+    kept = (
+        f"{format_bytes(pins[0].split_bytes)} split in {format_count(pins[0].segments, 'segment')}"
     )
+    owners = [
+        (f"{format_count(pin.blocks, 'block')} ({format_bytes(pin.live_bytes)})", place(pin.stack))
+        for pin in pins
+    ]
+    if len(owners) == 1:
+        ((blocks, where),) = owners
+        return f"{blocks} {'keeps' if pins[0].blocks == 1 else 'keep'} {kept}: {where}"
+    return f"{kept}, kept by " + "; ".join(f"{blocks} of {where}" for blocks, where in owners)
 
 
 def place(stack: Sequence[str]) -> str:
-    """Return where a stack is, innermost first."""
-    return " < ".join(stack[:_PLACES]) if stack else "no stack was recorded"
+    """Return where a stack is, innermost first, the program's own lines before torch's."""
+    ordered = sorted(stack, key=is_of_torch)
+    return " < ".join(ordered[:_PLACES]) if stack else "no stack was recorded"

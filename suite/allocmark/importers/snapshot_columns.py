@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from allocmark.importers.frames import is_of_torch
+
 ACTIONS = (
     *("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free"),
     *("segment_map", "segment_unmap", "oom", "snapshot", "other"),
@@ -81,7 +83,10 @@ class _Stacks:
 
     def _new(self, frames: Sequence[Mapping[str, Any]]) -> int:
         python = [f for f in frames if str(f["filename"]).endswith((".py", ">"))]
+        own = [f for f in python if not is_of_torch(str(f["filename"]))]
         chosen = (python or frames)[:_MOST_FRAMES]
+        if own and own[0] not in chosen:  # Where the program is, below a deep part of torch.
+            chosen = [*chosen[:-1], own[0]]
         text = tuple(f"{_text(f['filename'])}:{int(f['line'])} {_text(f['name'])}" for f in chosen)
         trims = any(f["name"] in ("empty_cache", "emptyCache") for f in frames)
         if (trims, text) not in self._by_text:

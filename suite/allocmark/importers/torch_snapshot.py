@@ -13,7 +13,7 @@ from allocmark.importers import snapshot_file, torch_settings
 from allocmark.importers.recording import BlockMap, Recording
 from allocmark.importers.snapshot_file import SnapshotFile
 from allocmark.importers.torch_history import Events, events_of, reserved_over_entries
-from allocmark.units import format_bytes
+from allocmark.units import format_bytes, format_count
 from allocmark.workloads.trace import Op, Trace
 
 
@@ -101,9 +101,10 @@ def _end_map(file: SnapshotFile, device: int, events: Events) -> BlockMap | None
     wanted = ("address", "size", "requested", "state")
     blocks = [file.column(device, "blocks", name) for name in wanted]
     known = [events.block_at.get(address, -1) for address in blocks[0].tolist()]
-    return BlockMap(
-        len(events.rows) - 1, np.stack(segments, 1), np.stack([*blocks, np.array(known)], 1)
-    )
+    last = len(events.rows) - 1
+    if events.failed and events.failed[-1].event == last - 1:
+        last -= 1  # The map is of the moment at which the request was refused.
+    return BlockMap(last, np.stack(segments, 1), np.stack([*blocks, np.array(known)], 1))
 
 
 def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
@@ -119,12 +120,13 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
     elif events.before_blocks:
         why = _why_late(file.header["allocmark"], entries, events)
         told.append(
-            f"{events.before_blocks} blocks ({format_bytes(events.before_bytes)}) were alive "
-            f"before the history begins ({why}): they are allocated first, in the order of "
-            "addresses, and what was cached then is not known"
+            f"alive before the history begins ({why}): "
+            f"{format_count(events.before_blocks, 'block')} ({format_bytes(events.before_bytes)}), "
+            "allocated first, in the order of addresses; what was cached then is not known"
         )
     if others > 0:
-        told.append(f"{others} other devices are in the snapshot: --device names one of them")
+        other = format_count(others, "other device")
+        told.append(f"the snapshot holds {other} beside: --device names one")
     if events.waited:
         told.append(
             f"frees that waited for another stream: {events.waited}; each block returns at the "
@@ -132,13 +134,14 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
         )
     if events.reallocated:
         told.append(
-            f"{events.reallocated} blocks were given out again without a recorded free: each is "
-            "freed just before"
+            "given out again without a recorded free: "
+            f"{format_count(events.reallocated, 'block')}, freed just before"
         )
     if events.trims_without_stack:
         told.append(
-            f"{events.trims_without_stack} times segments were given back and no stack says "
-            "whether by empty_cache or by torch itself, short of memory: empty_cache is assumed"
+            f"{format_count(events.trims_without_stack, 'time')} segments were given back and no "
+            "stack says whether by empty_cache or by torch itself, short of memory: empty_cache is "
+            "assumed"
         )
     if file.column(device, "segments", "pool").any():
         told.append(
@@ -152,8 +155,8 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
         told.append(_after_failure(events))
     if events.block_at and (missing := _missing_at_end(file, device, events)):
         told.append(
-            f"{missing} blocks that the history leaves alive are not in the final map: the history "
-            "was stopped before the snapshot, or left out frees"
+            f"alive by the history and not in the final map: {format_count(missing, 'block')}; the "
+            "history was stopped before the snapshot, or left out frees"
         )
     return told
 
@@ -170,7 +173,7 @@ def _after_failure(events: Events) -> str:
     last = events.failed[-1]
     later = sum(op == Op.ALLOC for op, *_ in events.rows[last.event + 1 :])
     after = (
-        f"the program went on with {later} more allocations"
+        f"the program went on with {format_count(later, 'more allocation')}"
         if later
         else "what the program would have allocated after it is not known, so more may be needed"
     )
