@@ -47,8 +47,8 @@ _SECTIONS: Sequence[tuple[str, Callable[[Panel], list[Table]]]] = (
 
 Stated = Callable[[Sequence[Judged], Said, Panel], list[Table]]
 _STATED: Sequence[tuple[Text, Stated]] = (
-    (verdicts.TITLE, verdicts.tables),
     (advice.TITLE, advice.tables),
+    (verdicts.TITLE, verdicts.tables),
     (Text("3.1 The context", "3.1 上下文"), sections.context),
     (Text("3.2 PyTorch's strategy", "3.2 PyTorch 的分配策略"), sections.torch),
     (Text("3.3 TensorFlow's strategy", "3.3 TensorFlow 的分配策略"), sections.tensorflow),

@@ -121,9 +121,7 @@ class Headline:
 
     id: str
     what: Text
-    evidence: Evidence | None
-    reason: Text | None = None
-    """Why there is no figure."""
+    evidence: Evidence
 
 
 def tally(judged: Sequence[Judged]) -> dict[Ruling, int]:

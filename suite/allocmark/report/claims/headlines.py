@@ -1,4 +1,4 @@
-"""The five figures of the first screen: one for each part of the source document."""
+"""The five figures of the first screen, for whoever reads nothing else."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from allocmark.report.claims.claim import Headline, Judged
 from allocmark.report.claims.text import Text
 
+COUNT = 5
 _CHOSEN = (
     (
         "ctx-ignored",
@@ -22,8 +23,8 @@ _CHOSEN = (
         "pt-no-lock",
         "speedup",
         Text(
-            "work of all threads on streams of their own over that of one",
-            "多线程各用自己的流时总吞吐与单线程之比",
+            "the work of one thread is what {threads} threads on {threads} streams do together",
+            "{threads} 个线程各用自己的流，合计吞吐只相当于单线程的这么多倍",
         ),
     ),
     (
@@ -35,20 +36,51 @@ _CHOSEN = (
         "rule-30",
         "rule_precision",
         Text(
-            "of the runs with over 30 % cached failed",
-            "缓存超过 30% 的运行中失败的比例",
+            "of the runs that showed a cache above 30 % failed; of all runs {base}",
+            "出现过缓存超过 30% 的运行有这么多失败；全部运行为 {base}",
+        ),
+    ),
+    (
+        "pt-cache",
+        "hits",
+        Text("of requests served from PyTorch's cache", "的请求由 PyTorch 的缓存满足"),
+    ),
+    (
+        "pt-big-block-waste",
+        "most",
+        Text(
+            "of PyTorch's peak reserved memory wasted by the worst workload",
+            "的 PyTorch 保留峰值被浪费（最差的负载）",
+        ),
+    ),
+    (
+        "pt-stream-pools",
+        "growth",
+        Text(
+            "the memory for one block used on {streams} streams in turn",
+            "显存：同一块依次在 {streams} 个流上使用",
+        ),
+    ),
+    (
+        "most-oom",
+        "enough",
+        Text(
+            "of the failures had enough bytes free, but in pieces",
+            "的失败发生时空闲字节足够，只是零碎",
         ),
     ),
 )
-"""Claim, the figure of it that is shown, and what it says."""
+"""Claim, the figure of it that is shown, and what it says: the best first."""
 
 
 def headlines(judged: Sequence[Judged]) -> tuple[Headline, ...]:
-    """Return the five figures, each with its evidence or the reason why there is none."""
+    """Return the first `COUNT` figures that there are; fewer where less was measured."""
     by_id = {one.claim.id: one.verdict for one in judged}
     found = []
     for claim, name, what in _CHOSEN:
         verdict = by_id[claim]
         evidence = next((one for one in verdict.evidence if one.name == name), None)
-        found.append(Headline(claim, what, evidence, None if evidence else verdict.reason))
-    return tuple(found)
+        if evidence is not None:
+            said = Text(verdict.say(what, "en"), verdict.say(what, "zh"))
+            found.append(Headline(claim, said, evidence))
+    return tuple(found[:COUNT])

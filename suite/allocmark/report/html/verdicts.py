@@ -13,6 +13,7 @@ from allocmark.report.claims.text import Text
 from allocmark.report.csvs import number
 from allocmark.report.html.words import markup
 from allocmark.report.tables.document import filled
+from allocmark.statistics import FLAG_WIDE
 
 CSS = {
     Ruling.HOLDS: "holds",
@@ -27,20 +28,22 @@ SIGNS = {Ruling.HOLDS: "✓", Ruling.IN_PART: "◐", Ruling.FAILS: "✗", Ruling
 
 @dataclass(frozen=True, slots=True)
 class FigureView:
-    """One figure: what it is, how it reads, and the raw value."""
+    """One figure: what it is, how it reads, the raw value, whether its interval is wide."""
 
     what: Markup
     text: str
     raw: str
+    unsettled: bool
 
 
 @dataclass(frozen=True, slots=True)
 class HeadlineView:
-    """A card of the first screen; the claim that it leads to says why it has no figure."""
+    """A card of the first screen: the claim that it leads to, the figure, what that is."""
 
     claim: str
     what: Markup
-    figure: FigureView | None
+    text: str
+    raw: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,9 @@ def verdicts(judged: Sequence[Judged]) -> VerdictsView:
 
 
 def _headline(one: Headline) -> HeadlineView:
-    return HeadlineView(one.id, markup(one.what), _figure(one.evidence) if one.evidence else None)
+    cell, plain = one.evidence.cell, one.evidence.plain
+    text = f"{plain} ×" if cell.unit == "ratio" else plain
+    return HeadlineView(one.id, markup(one.what), text, number(cell.value))
 
 
 def _claim(one: Judged, ruling: RulingView) -> ClaimView:
@@ -115,7 +120,9 @@ def _claim(one: Judged, ruling: RulingView) -> ClaimView:
 
 
 def _figure(one: Evidence) -> FigureView:
-    return FigureView(markup(one.what), one.cell.text, number(one.cell.value))
+    return FigureView(
+        markup(one.what), one.cell.text, number(one.cell.value), FLAG_WIDE in one.cell.flags
+    )
 
 
 def ruling_of(text: Text) -> Ruling | None:

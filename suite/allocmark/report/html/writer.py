@@ -21,6 +21,7 @@ from allocmark.report.notes import EMULATED
 from allocmark.report.page import Page, Part
 from allocmark.report.pictures import Picture
 from allocmark.report.stacks import Stacks
+from allocmark.report.tables.verdicts import SOURCE
 from allocmark.report.tables.verdicts import TITLE as VERDICTS
 
 PAGE_NAME = "index.html"
@@ -58,15 +59,16 @@ def render(
     script = _asset("page.js")
     text: str = _template().render(
         language=language,
-        part=part,
         title=words.text(shown.title),
+        part_title=words.text(part.title),
+        source=SOURCE,
         stack=stack_lines(part),
         sections=sections,
         verdicts=verdicts.verdicts(part.judged),
         verdicts_id=layout.anchor(VERDICTS.en),
         first=views.picture_view(first, words) if first else None,
         common=[(words.html(name), words.free(text)) for name, text in common],
-        others=_others(shown, part),
+        others=_others(shown, part, words),
         compared=compared.compared(beside, words) if beside else None,
         left_out=shown.left_out,
         emulated=words.html(EMULATED) if part.panel.emulated else None,
@@ -86,11 +88,11 @@ def place(shown: Page, part: Part) -> str:
     return PAGE_NAME if part is shown.parts[0] else f"{part.slug}/{PAGE_NAME}"
 
 
-def _others(shown: Page, part: Part) -> list[tuple[str, str, bool]]:
+def _others(shown: Page, part: Part, words: Words) -> list[tuple[Text, str, bool]]:
     """Return title and relative address of each other part's page, and whether it is emulated."""
     up = "" if part is shown.parts[0] else "../"
     others = [other for other in shown.parts if other is not part]
-    return [(o.title, up + place(shown, o), o.panel.emulated) for o in others]
+    return [(words.text(o.title), up + place(shown, o), o.panel.emulated) for o in others]
 
 
 def words_for(part: Part) -> Words:
@@ -98,8 +100,8 @@ def words_for(part: Part) -> Words:
     rows = part.panel.rows
     names = {str(v) for c in _NAMES if c in rows for v in rows[c].dropna().unique()}
     for one in part.judged:
-        names |= {one.claim.id, one.claim.section, "; ".join(one.commands)}
-    words = Words({part.title, part.panel.machine, *names})
+        names |= {one.claim.id, "; ".join(one.commands)}
+    words = Words({part.panel.machine, *names})
     for section in part.sections:
         words.learn(section.texts)
     return words

@@ -11,6 +11,17 @@ from allocmark.report.table import Cell, Table, label
 from allocmark.report.tables.document import Said, filled
 
 TITLE = Text("The document's statements and their verdicts", "源文档的说法与结论")
+SOURCE = Text(
+    "The statements are those of a widely read engineering note on GPU memory in PyTorch and "
+    "TensorFlow, in our words; sections 3.1 to 3.5 are its.",
+    "这些说法出自一篇流传很广的工程笔记（谈 PyTorch 与 TensorFlow 的 GPU 显存），以我们的话转述；"
+    "3.1 至 3.5 是它的章节。",
+)
+"""Whose statements are judged."""
+_ABOUT = Text(
+    f"{SOURCE.en} What is not measured here says what is missing.",
+    f"{SOURCE.zh}未测者说明缺什么。",
+)
 _COLUMNS = (
     Text("id", "编号"),
     Text("section", "章节"),
@@ -47,12 +58,7 @@ def tables(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
         said.name(Text("Every statement", "全部说法")),
         tuple(said.name(column) for column in _COLUMNS),
         tuple(_row(one, said) for one in judged),
-        said.name(
-            Text(
-                "Statements in our words. What is not measured here says what is missing.",
-                "以我们的话转述；未测者说明缺什么。",
-            )
-        ),
+        said.name(_ABOUT),
         emulated=panel.emulated,
         whole=True,
     )
