@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
+from answer_support import answer
+
 from allocmark.replaying.answer import SettingAnswer
-from allocmark.replaying.driver_time import DriverTime
 from allocmark.replaying.ranking import ranked
-from allocmark.replaying.settings import choose
-from allocmark.units import GIB
-
-
-def answer(
-    name: str, card_gib: float | None, seconds: float, fits: bool | None = None, retries: int = 0
-) -> SettingAnswer:
-    (setting,) = choose([name], None)
-    card = None if card_gib is None else int(card_gib * GIB)
-    figures = {} if fits is None else {"completes": int(fits), "capacity_retries": retries}
-    return SettingAnswer(setting, figures, {}, DriverTime(seconds, 1, "test"), card, card)
 
 
 def order(*answers: SettingAnswer, of_torch: bool = True) -> list[str]:
@@ -52,3 +42,21 @@ def test_what_no_line_can_make_comes_after_for_a_program_of_torch() -> None:
     both = (answer("cuda-malloc", 1, 0.1), answer("torch-native", 5, 0.1))
     assert order(*both) == ["torch-native", "cuda-malloc"]
     assert order(*both, of_torch=False) == ["cuda-malloc", "torch-native"]
+
+
+def test_the_recorded_setting_is_first_where_no_other_gains_anything() -> None:
+    for fits in (None, True, False):
+        own, other = answer("torch-native*", 2, 0.02, fits), answer("torch-split64", 2, 0.015, fits)
+        assert order(own, other)[0] == "torch-native"
+    assert order(answer("torch-native*", 2, 9, True), answer("torch-split64", 2, 1, True))[0] == (
+        "torch-split64"
+    )
+    retried = answer("torch-native*", 2, 0.01, True, retries=3)
+    assert order(retried, answer("torch-split64", 2.5, 0.01, True))[0] == "torch-split64"
+    # Where nothing fits, time is no reason.
+    assert order(answer("torch-native*", 2, 9, False), answer("torch-split64", 2, 1, False))[0] == (
+        "torch-native"
+    )
+    assert order(answer("torch-native*", 3, 1, False), answer("torch-split64", 2, 1, False))[0] == (
+        "torch-split64"
+    )

@@ -12,7 +12,7 @@ from allocmark.replaying import table
 from allocmark.replaying.answer import Answer, SettingAnswer
 from allocmark.replaying.explained import Explained, explain
 from allocmark.replaying.outside import in_words
-from allocmark.replaying.run import summary
+from allocmark.replaying.summary import summary
 from allocmark.units import format_bytes
 
 _TEMPLATE = Path(__file__).with_name("page.html.j2")

@@ -210,25 +210,3 @@ def _doubts(
     if was and now and was != now:
         told.append(f"recorded with torch {was}, replayed with torch {now}: their rules may differ")
     return told
-
-
-def summary(answer: Answer) -> str:
-    """Say in a sentence or two what to do."""
-    best = answer.settings[0] if answer.settings else None
-    if best is None or best.smallest_card_bytes is None:
-        return "no setting could be replayed to its end: see the reasons"
-    if not answer.recording.has_history:
-        return "only what was alive at the end is known: how large a card must be at least"
-    needs = f"a card with {format_bytes(best.smallest_card_bytes)} usable"
-    own = answer.recorded
-    fails = best.completes is False
-    if best is own:
-        text = f"none of the others is better than the recorded {own.name}: it needs {needs}"
-    else:
-        text = f"{best.setting.line} needs {needs}"
-        if own is not None and own.smallest_card_bytes is not None:
-            text += f", the recorded {own.name} {format_bytes(own.smallest_card_bytes)}"
-        if own is not None and own.driver_time and best.driver_time:
-            now, was = best.driver_time.seconds * 1e3, own.driver_time.seconds * 1e3
-            text += f"; {now:.0f} ms in the driver instead of {was:.0f}"
-    return text + ("; none fits this card: the program itself must need less" if fails else "")

@@ -9,14 +9,14 @@ from rich.text import Text
 from allocmark.replaying.answer import Answer, SettingAnswer
 from allocmark.replaying.explained import explain
 from allocmark.replaying.outside import in_words
-from allocmark.replaying.run import summary
-from allocmark.units import format_bytes
+from allocmark.replaying.summary import summary
+from allocmark.units import format_bytes, format_count
 
 _COLUMNS = (
-    "peak\nreserved",
-    "waste",
     "smallest\ncard",
     "without\nretry",
+    "peak\nreserved",
+    "waste",
     "driver\ncalls",
     "driver\ntime",
 )
@@ -46,8 +46,8 @@ def render(answer: Answer) -> RenderableType:
 
 
 def columns(on_card: bool) -> tuple[str, ...]:
-    """Return the columns after the setting's name; the last one where there is a card."""
-    return (*_COLUMNS, _ON_CARD) if on_card else _COLUMNS
+    """Return the columns after the setting's name, what decides first."""
+    return (_ON_CARD, *_COLUMNS) if on_card else _COLUMNS
 
 
 def row(one: SettingAnswer, on_card: bool) -> list[str]:
@@ -56,16 +56,16 @@ def row(one: SettingAnswer, on_card: bool) -> list[str]:
     waste = one.figures.get("waste_ratio")
     counted = [one.figure(f"{'capacity_' * on_card}driver_{what}") for what in ("allocs", "frees")]
     calls = [count for count in counted if count is not None]
-    cells = [
+    return [
         one.name + (" *" if one.setting.recorded else ""),
-        _bytes(one.figure("peak_reserved_bytes")),
-        "-" if waste is None else f"{waste:.1%}",
+        *([_fits(one)] if on_card else []),
         _bytes(one.smallest_card_bytes) + ("" if one.settled else " ~"),
         _bytes(one.no_retry_card_bytes),
+        _bytes(one.figure("peak_reserved_bytes")),
+        "-" if waste is None else f"{waste:.1%}",
         str(time.calls) if time else str(sum(calls)) if calls else "-",
         "-" if time is None else _seconds(time.seconds),
     ]
-    return [*cells, _fits(one)] if on_card else cells
 
 
 def _fits(one: SettingAnswer) -> str:
@@ -74,7 +74,7 @@ def _fits(one: SettingAnswer) -> str:
     if not one.completes:
         return f"fails at {one.figure('failed_event')}"
     retries = one.figure("capacity_retries")
-    return "fits" if not retries else f"fits, {retries} retries"
+    return "fits" if not retries else f"fits, {format_count(retries, 'retry', 'retries')}"
 
 
 def _notes(answer: Answer) -> list[str]:

@@ -1,0 +1,82 @@
+"""The line that says what to do, and the table's cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from answer_support import answer
+
+from allocmark.importers.recording import Recording
+from allocmark.replaying import table
+from allocmark.replaying.answer import Answer, SettingAnswer
+from allocmark.replaying.outside import Term
+from allocmark.replaying.ranking import ranked
+from allocmark.replaying.summary import summary
+from allocmark.units import GIB
+from allocmark.workloads.trace import Trace
+
+LINE = "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64"
+
+
+def whole(*settings: SettingAnswer, card: bool = True) -> Answer:
+    none = np.zeros(0, np.int64)
+    trace = Trace("t", none.astype(np.uint8), none, none, none.astype(np.uint8))
+    term = Term(4 * GIB, "test")
+    order = ranked(settings, of_torch=True)
+    return Answer(
+        Recording("s", 0, trace), order, term, term if card else None, False, "", True, (), 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            (answer("torch-native*", 9, 1, False), answer("torch-split64", 9.01, 1, False)),
+            "none fits this card of 4 GiB: the program itself must need less, or a card with "
+            "9 GiB usable; no setting needs less than the recorded torch-native",
+        ),
+        (
+            (answer("torch-native*", 9, 1, False), answer("torch-split64", 6, 1, False)),
+            "none fits this card of 4 GiB: the program itself must need less, or a card with "
+            f"6 GiB usable under {LINE}; the recorded torch-native needs 9 GiB",
+        ),
+        (
+            (answer("torch-native*", 2, 1, True), answer("torch-split64", 3, 1, True)),
+            "the recorded torch-native fits this card without a retry: "
+            "none of the others is better",
+        ),
+        (
+            (answer("torch-native*", 2, 1, True, 1), answer("torch-split64", 3, 2, True)),
+            f"{LINE} fits this card without a retry; the recorded torch-native fits with 1 retry; "
+            "2000 ms in the driver instead of 1000",
+        ),
+        (
+            (answer("torch-native*", 9, 1, False), answer("torch-split64", 3, 2, True, 2)),
+            f"{LINE} fits this card with 2 retries; the recorded torch-native does not: "
+            "it needs 9 GiB, this 3 GiB",
+        ),
+    ],
+)
+def test_on_a_card(settings: tuple[SettingAnswer, ...], words: str) -> None:
+    assert summary(whole(*settings)) == words
+
+
+def test_without_a_card() -> None:
+    own = answer("torch-native*", 3, 1)
+    assert summary(whole(own, answer("torch-split64", 2, 2), card=False)) == (
+        f"{LINE} needs a card with 2 GiB usable, the recorded torch-native 3 GiB; "
+        "2000 ms in the driver instead of 1000"
+    )
+    assert summary(whole(own, answer("torch-split64", 3, 1), card=False)) == (
+        "none of the others is better than the recorded torch-native: "
+        "it needs a card with 3 GiB usable"
+    )
+
+
+def test_what_decides_is_right_beside_the_name() -> None:
+    assert table.columns(True)[:2] == ("this card", "smallest\ncard")
+    assert table.columns(False)[0] == "smallest\ncard"
+    cells = table.row(answer("torch-native*", 3, 1, True, 1), True)
+    assert cells[:3] == ["torch-native *", "fits, 1 retry", "3 GiB"]
+    assert len(cells) == len(table.columns(True)) + 1
