@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from allocmark.asv_selection import skipped
 from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError, of_system
 from allocmark.frameworks import Share
 from allocmark.identity import identity_of, machine_facts, refuse_to_mix
-from allocmark.probes import experiments, run_state, trial
+from allocmark.probes import experiments, run_lock, run_state, trial
 from allocmark.probes.experiment import PROFILES, Profile
 from allocmark.probes.session import (
     STOPPED,
@@ -221,13 +221,18 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
             raise util.UserError("stacks are measured, not revisions: run asv without a range")
         profile = PROFILES["quick" if kwargs.get("quick") else "full"]
         conf.results_dir = os.environ.get(RESULTS, conf.results_dir)
-        with tempfile.TemporaryDirectory(prefix="allocmark-dry-") as dry, _one_sentence():
+        with (
+            tempfile.TemporaryDirectory(prefix="allocmark-dry-") as dry,
+            _one_sentence(),
+            ExitStack() as locks,
+        ):
             results = Path(dry if kwargs.get("dry_run") else conf.results_dir).absolute()
             current_stack()  # Without a GPU the run ends here, before anything is tried on it.
             _tell_left_out()
             stacks = {share: current_stack(share.framework) for share in frameworks.shares()}
             conf.matrix = {"req": {_FRAMEWORK: [share.framework for share in stacks]}}
             folders = [folder_of(results, stack, profile) for stack in stacks.values()]
+            locks.enter_context(run_lock.held(folders))
             state = run_state.begin(folders, fresh=bool(os.environ.get(FRESH)))
             os.environ |= {RESULTS: str(results), PROFILE: profile.name, RUN: state.id}
             try:

@@ -28,7 +28,7 @@ from allocmark.errors import (
     UnknownNameError,
 )
 from allocmark.lifetime import end_with_parent
-from allocmark.probes import experiments, run_state
+from allocmark.probes import experiments, run_lock, run_state
 from allocmark.probes.experiment import PROFILES, Experiment, Profile
 from allocmark.probes.run_state import RunState
 from allocmark.probes.session import (
@@ -41,7 +41,7 @@ from allocmark.probes.session import (
 )
 from allocmark.progress import shown
 from allocmark.report import write_report
-from allocmark.stack import Stack, read_stack
+from allocmark.stack import read_stack
 from allocmark.tracking import FRESH, RESULTS
 
 CONFIG = "asv.conf.json"
@@ -191,9 +191,10 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> list[Pat
         )
     }
     asked = _asked(options)
-    parts = _begin_parts(results, list(stacks.values()), profile, asked, options.fresh)
     paths: list[Path] = []
-    with shown() as progress, stoppable():
+    folders = [folder_of(results, stack, profile) for stack in stacks.values()]
+    with run_lock.held(folders), shown() as progress, stoppable():
+        parts = _begin_parts(folders, profile, results, asked, options.fresh)
         for (share, stack), (state, carried_on) in zip(stacks.items(), parts, strict=True):
             session = Session(
                 *(results, stack, profile, state.id, progress),
@@ -204,8 +205,8 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> list[Pat
             )
             for experiment in chosen:
                 paths += measure_experiment(session, experiment, allocators, only)
-    for stack in stacks.values():
-        run_state.finish_part(folder_of(results, stack, profile), asked)
+        for folder in folders:
+            run_state.finish_part(folder, asked)
     if not paths:
         raise AllocmarkError(
             f"nothing was measured: the {profile.name} profile has no such document, "
@@ -215,10 +216,9 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> list[Pat
 
 
 def _begin_parts(
-    results: Path, stacks: Sequence[Stack], profile: Profile, asked: str, fresh: bool
+    folders: Sequence[Path], profile: Profile, results: Path, asked: str, fresh: bool
 ) -> list[tuple[RunState, bool]]:
-    """Return for each stack the run that its documents belong to, and whether it is carried on."""
-    folders = [folder_of(results, stack, profile) for stack in stacks]
+    """Return the run that each folder's documents belong to, and whether it is carried on."""
     others = [
         folder_of(results, read_stack(framework, 0), profile) for framework in frameworks.found()
     ]

@@ -73,6 +73,13 @@ def nothing_is_left(clone: Clone) -> bool:
 def test_a_killed_run_is_carried_on(clone: Clone) -> None:
     process = start(clone, *RUN)
     wait_for_documents(clone, 2, process)
+    os.killpg(process.pid, signal.SIGSTOP)  # Or it might end before.
+    # Neither asv nor a filtered run may take over from one that is not gone.
+    for words in (RUN, ("allocmark", "run", "--quick", "--experiment", "streams")):
+        refused = clone.run(*words)
+        assert refused.returncode == 2, refused.stderr
+        assert "another run measures into" in refused.stderr
+        assert "Traceback" not in refused.stderr
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert nothing_is_left(clone)
