@@ -27,7 +27,7 @@ def _none_fits(best: SettingAnswer, own: SettingAnswer | None, card: Term | None
     text = f"none fits this card{of}: the program itself must need less, or a card with "
     text += f"{_card(best)} usable"
     if best is own:
-        return f"{text}; no setting needs less than the recorded {own.name}"
+        return f"{text}; no other setting needs noticeably less than the recorded {own.name}"
     text += f" under {best.setting.line}"
     if own is None or own.smallest_card_bytes is None:
         return text
