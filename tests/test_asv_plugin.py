@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,12 @@ import pytest
 
 from allocmark.allocators import BASE, registry
 from allocmark.errors import AllocmarkError
+from allocmark.frameworks import Share
 from allocmark.identity import refuse_to_mix
+from allocmark.probes import run_state
 
 asv_discovery = pytest.importorskip("asv_runner.discovery", reason="asv is not installed")
+asv_plugin = pytest.importorskip("allocmark.asv_plugin", reason="asv is not installed")
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_CELLS = 1500
@@ -81,6 +87,52 @@ def test_a_result_file_of_another_identity_is_refused(tmp_path: Path) -> None:
         refuse_to_mix(file, {"driver": "580", "cpu": "x"})
     assert refused.value.exit_code == 2
     assert json.loads(file.read_text())["params"]["driver"] == "570"
+
+
+@pytest.mark.parametrize("at", ["the end", "the marking"])
+def test_ctrl_c_as_asv_ends_shows_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at: str
+) -> None:
+    class Stack:
+        machine, name = "gpu", "stack"
+
+    kept = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(asv_plugin, "current_stack", lambda framework=None: Stack)
+    monkeypatch.setattr(asv_plugin, "_tell_left_out", lambda: None)
+    monkeypatch.setattr(asv_plugin.frameworks, "shares", lambda: [Share("torch", ("torch",))])
+    for variable in (asv_plugin.RESULTS, asv_plugin.PROFILE, asv_plugin.RUN):
+        monkeypatch.setenv(variable, str(tmp_path))
+
+    def measured(**_: object) -> int:
+        if at == "the marking":
+            raise KeyboardInterrupt
+        return 0
+
+    def again(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    finish = run_state.finish
+
+    def ended(folders: Sequence[Path]) -> None:
+        finish(folders)
+        again()
+
+    monkeypatch.setattr(asv_plugin, "_mark_rest", again)
+    monkeypatch.setattr(run_state, "finish", ended)
+    run = asv_plugin._measured(measured)
+    conf = type("Conf", (), {"results_dir": "results"})()
+    try:
+        if at == "the end":
+            assert run(conf, conf=conf) == 0
+        else:
+            with pytest.raises(asv_plugin.StoppedBySentence) as stopped:
+                run(conf, conf=conf)
+            assert stopped.value.code == 3
+        again()  # asv has not ended yet.
+    finally:
+        signal.signal(signal.SIGINT, kept)
+    state = run_state.read(tmp_path / "gpu" / "stack" / "full")
+    assert state and (state.finished is not None) is (at == "the end")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"params": 1}'])

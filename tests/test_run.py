@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from allocmark import frameworks, run
-from allocmark.errors import DiskFullError
+from allocmark.errors import AllocmarkError, DiskFullError
 from allocmark.frameworks import Share
 from allocmark.probes import run_state
 from allocmark.probes.session import RunStoppedError, Session
@@ -138,6 +139,45 @@ def test_a_disk_that_fills_up_at_the_report_names_what_writes_it(
     assert raised.value.exit_code == 3
     state = run_state.read(results / "gpu" / "stack-of-torch" / "quick")
     assert state and state.finished  # Nothing has to be measured again.
+
+
+def test_ctrl_c_at_the_report_says_what_writes_it(
+    monkeypatch: pytest.MonkeyPatch, sessions: list[Session], tmp_path: Path
+) -> None:
+    def stopped(results: Path, out: Path) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "write_report", stopped)
+    with pytest.raises(RunStoppedError, match="all is measured and saved; write the report: "):
+        run.run(Options("quick", ["latency"], ["torch-native"], results=tmp_path / "results"))
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(0, "all is measured and saved"), (3, "no report"), (1, "goes on"), (-2, "goes on")],
+)
+def test_ctrl_c_while_asv_runs_is_always_unclear_and_said_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, said: str
+) -> None:
+    class Asv:
+        returncode: int | None = None
+
+        def __init__(self, *_: object, **__: object) -> None:
+            self._waits = 0
+
+        def wait(self) -> None:
+            self._waits += 1
+            if self._waits == 1:
+                raise KeyboardInterrupt
+            self.returncode = code
+
+    (tmp_path / run.CONFIG).touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(subprocess, "Popen", Asv)
+    with pytest.raises(AllocmarkError, match=said) as raised:
+        run.run(Options("quick"))
+    assert raised.value.exit_code == 3
+    assert raised.value.told is (code == 3)  # asv's plugin has said it.
 
 
 @pytest.mark.parametrize(("code", "told"), [(2, True), (3, True), (1, False), (-9, False)])

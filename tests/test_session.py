@@ -244,9 +244,28 @@ def test_a_full_disk_stops_with_a_sentence_and_keeps_what_was_saved(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_with_a_sentence(number: signal.Signals) -> None:
-    with pytest.raises(RunStoppedError, match="same command goes on"), stoppable():
-        os.kill(os.getpid(), number)
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    kept = {other: signal.getsignal(other) for other in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with (
+            pytest.raises(RunStoppedError, match="same command goes on"),
+            stoppable(signal.SIGINT),
+            stoppable(),
+        ):
+            try:
+                os.kill(os.getpid(), number)
+            finally:  # Impatience changes nothing, neither while it cleans up nor after.
+                os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        for other, handler in kept.items():
+            signal.signal(other, handler)
+
+
+def test_the_handlers_are_given_back_after_a_run_that_was_not_stopped() -> None:
+    kept = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with stoppable(signal.SIGINT), stoppable():
+        pass
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == kept
 
 
 def test_the_rest_of_a_stopped_run_says_why_and_is_measured_later(opened: Session) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -143,11 +144,17 @@ class StackEnvironment(Environment):  # type: ignore[misc]
         return out, err, code
 
 
+def _ignore_interrupts() -> None:
+    """Let asv come to the end that it is close to: a further Ctrl-C would show a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class StoppedBySentence(SystemExit):
     """Ends asv with one sentence and an exit code of the suite."""
 
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(code)
+        _ignore_interrupts()
         log.flush()
         print(f"\n{sentence}", file=sys.stderr)
 
@@ -237,9 +244,11 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
             os.environ |= {RESULTS: str(results), PROFILE: profile.name, RUN: state.id}
             try:
                 code = original(conf=conf, **kwargs)
+                _ignore_interrupts()
             except (KeyboardInterrupt, util.UserError) as error:
                 if isinstance(error, util.UserError) and str(error) != "Interrupted.":
                     raise
+                _ignore_interrupts()
                 if not kwargs.get("bench"):
                     for share, stack in stacks.items():
                         _mark_rest(results, share, stack, profile, state.id)

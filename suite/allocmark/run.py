@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ from allocmark.probes import experiments, run_lock, run_state
 from allocmark.probes.experiment import PROFILES, Experiment, Profile
 from allocmark.probes.run_state import RunState
 from allocmark.probes.session import (
+    STOPPED,
     RunStoppedError,
     Session,
     folder_of,
@@ -72,25 +74,36 @@ def run(options: Options) -> Path:
     """
     profile = profile_of(options.profile)
     results = results_folder(options.results)
-    if options.filtered:
-        paths = _run_directly(options, profile, results)
-    else:
-        paths = _run_asv(_project(), options, profile, results)
-    page = _reported(results)
+    with stoppable(signal.SIGINT):
+        if options.filtered:
+            paths = _run_directly(options, profile, results)
+        else:
+            paths = _run_asv(_project(), options, profile, results)
+        page = _reported(results)
     if not any(map(_has_a_figure, paths)):
         raise NothingMeasuredError(f"nothing could be measured: the reasons are in {page}")
     return page
 
 
 def _reported(results: Path) -> Path:
-    again = shlex.join(["allocmark", "report", "--results", str(results)])
     try:
         return write_report(results, reports_beside(results))
+    except KeyboardInterrupt as error:
+        raise _not_reported(results) from error
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
         what = f"{error.filename or 'a file'} could not be written, all that was measured is saved"
-        raise DiskFullError(what, f"write the report: {again}") from error
+        raise DiskFullError(what, _report_command(results)) from error
+
+
+def _not_reported(results: Path) -> RunStoppedError:
+    return RunStoppedError(f"stopped: all is measured and saved; {_report_command(results)}")
+
+
+def _report_command(results: Path) -> str:
+    command = ["allocmark", "report", "--results", str(results)]
+    return f"write the report: {shlex.join(command)}"
 
 
 def results_folder(given: Path | None) -> Path:
@@ -149,13 +162,17 @@ def _run_asv(project: Path, options: Options, profile: Profile, results: Path) -
         preexec_fn=end_with_parent,  # noqa: PLW1509 - no threads run yet
     )
     interrupted = False
-    while process.poll() is None:
+    while process.returncode is None:
         try:
             process.wait()
         except KeyboardInterrupt:
             interrupted = True  # The terminal has told asv too: it says what is saved.
-    if interrupted or process.returncode != EXIT_FINE:
-        raise AsvEndedError(process.returncode or RunStoppedError.exit_code)
+    if process.returncode != EXIT_FINE:
+        if interrupted and process.returncode != RunStoppedError.exit_code:
+            raise RunStoppedError(STOPPED)  # asv was not up yet, and has not said it.
+        raise AsvEndedError(process.returncode)
+    if interrupted:
+        raise _not_reported(results)  # It had measured all.
     stacks = [read_stack(framework, 0) for framework in frameworks.found()]
     folders = [folder_of(results, stack, profile) for stack in stacks]
     return [path for folder in folders for path in sorted(folder.glob(f"*{documents.SUFFIX}"))]

@@ -123,7 +123,9 @@ def test_ctrl_c_ends_the_command_line_alike(clone: Clone) -> None:
     filtered = ("allocmark", "run", "--quick", "--experiment", "streams")
     process = start(clone, *filtered)
     wait_for_documents(clone, 1, process)
-    os.killpg(process.pid, signal.SIGINT)
+    for _ in range(4):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.1)
     _, error = process.communicate(timeout=WAIT_S)
     assert process.returncode == 3, error
     assert "every finished document is saved" in error

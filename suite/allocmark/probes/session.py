@@ -144,24 +144,31 @@ def mark_rest(
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Turn Ctrl-C, and a termination such as asv's, into `RunStoppedError`.
+def stoppable(*signals: signal.Signals) -> Iterator[None]:
+    """Turn Ctrl-C, and a termination such as asv's, into `RunStoppedError`, or only the `signals`.
 
-    asv answers Ctrl-C by SIGTERM to the process that measures and kills it a second later.
+    asv answers Ctrl-C by SIGTERM to the process that measures and kills it a second later. After
+    the first one the others are ignored to the end of the process, which says what is saved.
     """
-    before = None
+    before = {}
     if threading.current_thread() is threading.main_thread():
-        before = signal.signal(signal.SIGTERM, _interrupt)
+        for number in signals or (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # As nohup has it.
+                before[number] = signal.signal(number, _interrupt)
     try:
         yield
     except KeyboardInterrupt as error:
         raise RunStoppedError(STOPPED) from error
     finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            if signal.getsignal(number) is _interrupt:
+                signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    for other in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(other) is _interrupt:
+            signal.signal(other, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
