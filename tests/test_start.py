@@ -15,6 +15,7 @@ from pip._vendor.packaging.requirements import Requirement
 from starter import commands, environment, installing, locks, requirements
 from starter.errors import StartError
 from starter.interpreter import Framework, frameworks, site_folders
+from starter.places import EMULATED_RESULTS
 
 ROOT = Path(__file__).parents[1]
 TOGETHER = (
@@ -237,6 +238,43 @@ def test_tensorflow_is_added_when_asked_for(
     assert commands.add_tensorflow(env)
     # On a GPU with the CUDA libraries that it needs.
     assert made == [["core", "tensorflow"], ["core", "tensorflow-cuda"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], str(EMULATED_RESULTS)),
+        (["--experiment", "pressure"], str(EMULATED_RESULTS)),
+        (["--results", "mine"], "mine"),
+        (["--results=mine"], None),
+    ],
+)
+@pytest.mark.parametrize("emulated", [True, False])
+def test_an_emulated_run_leaves_what_is_tracked_alone(
+    made: list[Sequence[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: Sequence[str],
+    expected: str | None,
+    emulated: bool,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(commands, "_needs_emulation", lambda env: emulated)
+    with pytest.raises(_Started) as started:
+        commands._run(environment.Environment(tmp_path / "venv", (), "maker"), [*words])
+    command = list(started.value.args)
+    given = [command[at + 1] for at, word in enumerate(command) if word == "--results"]
+    if not emulated and "mine" not in words:
+        expected = None  # A measured run is the record.
+    assert given == ([expected] if expected else [])
+
+
+def test_the_place_of_emulated_results_and_of_their_report_is_ignored_by_git() -> None:
+    for path in (EMULATED_RESULTS, EMULATED_RESULTS.parent / "reports"):
+        done = subprocess.run(["git", "check-ignore", "-q", path], cwd=ROOT, check=False)
+        if done.returncode == 128:
+            pytest.skip("this is no git clone")
+        assert done.returncode == 0, path
 
 
 def test_without_tensorflow_one_line_says_how_to_add_it(

@@ -14,7 +14,7 @@ from starter.environment import Environment, environment, read_note
 from starter.errors import StartError
 from starter.installing import complete, missing
 from starter.interpreter import Framework, frameworks, site_folders
-from starter.places import ROOT, SUITE, TENSORFLOW_VENV, VENV
+from starter.places import EMULATED_RESULTS, ROOT, SUITE, TENSORFLOW_VENV, VENV
 
 EXIT_START = 2
 _TOO_NEW_FOR_TENSORFLOW = (3, 14)
@@ -189,6 +189,9 @@ def _run(env: Environment, arguments: list[str]) -> int:
     print("no NVIDIA driver here: the quick profile on the emulated driver", flush=True)
     if not any(argument.startswith(("--quick", "--profile")) for argument in arguments):
         run.append("--quick")
+    if not any(argument.split("=")[0] == "--results" for argument in arguments):
+        # results/ and reports/ are tracked: a first look must not make the clone dirty.
+        run += ["--results", str(EMULATED_RESULTS)]
     return _become([str(env.python), "-m", "allocmark", "emulate", "--", *run])
 
 
