@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -140,7 +141,9 @@ def report(
     if format and out is None:
         typer.echo(render_markdown(folder))
     else:
-        typer.echo(write_report(folder, out or reports_beside(folder), lang))
+        tell = partial(typer.echo, err=True)
+        written = write_report(folder, out or reports_beside(folder), lang, tell)
+        typer.echo(written)
 
 
 @app.command()

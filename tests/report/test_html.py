@@ -256,6 +256,11 @@ def test_bad_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     assert "latency.torch-native.json.gz is damaged" in told
     assert "has schema 99" in told
     assert "fragmentation-waste-ratio" in places
+    warned: list[str] = []
+    write_report(tmp_path, tmp_path / "report", warn=warned.append)
+    (sentence,) = warned
+    assert sentence.startswith("left out, 2 files in whole or in part: the first: ")
+    assert "context.torch.json.gz" in sentence
 
 
 def test_words_are_looked_up_in_parts() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -34,18 +34,27 @@ def render_markdown(results: Path) -> str:
     return markdown_page.render(page(store.load(results)))
 
 
-def write_report(results: Path, out: Path, language: str = "en") -> Path:
+def write_report(
+    results: Path,
+    out: Path,
+    language: str = "en",
+    warn: Callable[[str], None] | None = None,
+) -> Path:
     """Write the pages with their CSV and SVG files into `out` and return the first page's path.
 
     ``<out>/index.html`` is the page of the stack that was measured last, and
     ``<out>/<part>/index.html`` that of each other one; ``<out>/README.md`` shows all of them. Each
     table is ``<out>/<part>/<table>.csv``, each picture ``<out>/<part>/<figure>.svg`` and ``.csv``.
-    `language` is the one that pages open in. The same results give the same bytes. Raises
+    `language` is the one that pages open in; `warn` is told what of the results could not be used,
+    in one sentence. The same results give the same bytes. Raises
     `AllocmarkError` where there are no usable results, or for a language that does not exist.
     """
     if language not in LANGUAGES:
         raise UnknownNameError("language", language, list(LANGUAGES))
-    made = page(store.load(results, readers=_WORKERS))
+    loaded = store.load(results, readers=_WORKERS)
+    if warn and loaded.left_out:
+        warn(_left_out(loaded.left_out))
+    made = page(loaded)
     files = Files({}, {})
     first = made.parts[0]
     with _drawing(made.parts) as drawn:
@@ -57,6 +66,13 @@ def write_report(results: Path, out: Path, language: str = "en") -> Path:
             write_whole(out / html.place(made, part), shown.encode())
     write_whole(out / MARKDOWN_NAME, markdown_page.render(made, files).encode())
     return out / html.place(made, first)
+
+
+def _left_out(found: Sequence[store.LeftOut]) -> str:
+    files = len({one.path for one in found})
+    what = "1 file" if files == 1 else f"{files} files"
+    first = found[0].reason if files == 1 else f"the first: {found[0].reason}"
+    return f"left out, {what} in whole or in part: {first} (each is named on the page)"
 
 
 @contextmanager

@@ -41,7 +41,9 @@ def _cell(cell: Cell, notes: Notes, words: Words) -> str:
     if cell.text == NOTHING:
         return f"<td class=n>{NOTHING}"
     if cell.value is None:
-        return f"<td class=t>{words.html(cell.text)}"
+        # Options in a row have no space at which a line could end.
+        text = re.sub(r",(?=\S)", ",<wbr>", words.html(cell.text))
+        return f"<td class=t>{text}"
     marks = notes.marks(cell)
     tail = f" <sup>{marks}</sup>" if marks else ""
     return f"<td data-v={number(cell.value)}>{printed(cell.text, words)}{tail}"
