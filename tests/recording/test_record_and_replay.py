@@ -268,6 +268,10 @@ def test_memory_that_ends_before_the_context_is_there(on_oom: list[str], tmp_pat
     found = reader.read(file)
     assert found.environment["total_bytes"] == _CARD
     assert found.trace.size.tolist() == [4 << 26] * 7
+    assert "peak_segments" not in found.counted
+    told = replay(found, Options(("torch-expandable",), emulated=True, search=False))
+    assert "memory ended before the recorded process had a context" in told.doubts[-1]
+    assert "segments" not in told.agreement
 
 
 @needs_torch

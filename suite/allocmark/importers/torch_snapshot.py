@@ -91,7 +91,10 @@ def _counted(file: SnapshotFile, device: int, events: Events) -> dict[str, int]:
     if events.failed:
         counted["ooms"] = len(events.failed)
     stats = file.header["allocmark"].get("counters", {}).get(str(device), {})
-    return counted | {name: int(value) for name, value in stats.items() if isinstance(value, int)}
+    known = {name: int(value) for name, value in stats.items() if isinstance(value, int)}
+    if not known.get("peak_segments", 1):
+        del known["peak_segments"]  # All of them expandable.
+    return counted | known
 
 
 def _end_map(file: SnapshotFile, device: int, events: Events) -> BlockMap | None:
