@@ -228,10 +228,10 @@ def test_the_programs_own_line_is_kept_below_a_deep_part_of_torch() -> None:
     torchs = [
         {"filename": "/v/site-packages/torch/a.py", "line": line, "name": "f"} for line in range(30)
     ]
-    own = {"filename": "/home/u/train.py", "line": 7, "name": "step"}
+    own = {"filename": "/project/train.py", "line": 7, "name": "step"}
     header, _ = convert(snapshot([entry("alloc", BASE, 512, frames=[*torchs, own, own])]), 100_000)
     (stack,) = header["stacks"]
-    assert (len(stack), stack[-1]) == (12, "/home/u/train.py:7 step")
+    assert (len(stack), stack[-1]) == (12, "/project/train.py:7 step")
 
 
 def test_the_map_at_a_refused_request_bears_its_number(tmp_path: Path) -> None:
