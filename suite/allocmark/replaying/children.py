@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -62,9 +63,10 @@ def _one_by_one(
     chosen: Sequence[Setting], requests: Sequence[Request], tell: Callable[[Setting], None]
 ) -> list[Outcome]:
     outcomes = []
-    for setting, outcome in zip(chosen, launch_all(requests), strict=True):
-        tell(setting)
-        outcomes.append(outcome)
+    with contextlib.closing(launch_all(requests)) as running:  # Ends them, wherever Ctrl-C comes.
+        for setting, outcome in zip(chosen, running, strict=True):
+            tell(setting)
+            outcomes.append(outcome)
     return outcomes
 
 
