@@ -34,8 +34,36 @@ def test_list_names_what_can_be_asked_for(
 ) -> None:
     assert call(monkeypatch, "list") == 0
     lines = capsys.readouterr().out.splitlines()
-    for name in ("latency", "torch-native", "cuda-malloc", "uniform", "kv-cache"):
+    for name in ("torch-native", "cuda-malloc", "uniform", "kv-cache"):
         assert f"  {name}" in lines
+    # A smallest capacity takes minutes to find, which the quick profile has not.
+    assert {"  latency (full, quick)", "  capacity (full)"} <= set(lines)
+
+
+@pytest.mark.parametrize(
+    "words", [["report"], ["report", "--format", "md"], ["gate"], ["compare", "a", "b"]]
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_without_results_every_command_names_the_same_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
+    tmp_path: Path,
+    words: list[str],
+    there: bool,
+) -> None:
+    results = tmp_path / "results"
+    if there:
+        results.mkdir()
+    assert call(monkeypatch, *words, "--results", str(results)) == 2
+    said = f"allocmark: no results below {results}: measure with `allocmark run`, or name another "
+    assert capsys.readouterr().err == f"{said}folder\n"
+
+
+def test_a_folder_without_results_is_no_side(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
+) -> None:
+    assert call(monkeypatch, "compare", str(tmp_path), str(tmp_path)) == 2
+    assert f"no results below {tmp_path}: measure with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

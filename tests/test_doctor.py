@@ -91,6 +91,7 @@ def test_no_gpu_stops(nvml: FakeNvml, tmp_path: Path) -> None:
     findings = examine(tmp_path)
     assert exit_code(findings) == 2
     assert _of(findings, "GPU").level == "stop"
+    assert _of(findings, "GPU").sentence.endswith("(allocmark emulate -- COMMAND)")
     assert _of(findings, "torch").level == "fine"  # The rest is said all the same.
 
 

@@ -230,13 +230,15 @@ def emulate(
 
 @app.command(name="list")
 def show_names() -> None:
-    """Name the experiments, allocators and workloads."""
+    """Name the experiments with the profiles that have them, the allocators and the workloads."""
     from allocmark.allocators import registry
     from allocmark.probes import experiments
     from allocmark.workloads import catalog
 
     groups = {
-        "experiments": list(experiments.NAMES),
+        "experiments": [
+            f"{name} ({', '.join(experiments.profiles_of(name))})" for name in experiments.NAMES
+        ],
         "allocators": list(registry()),
         "workloads": list(catalog.names()),
     }

@@ -27,6 +27,7 @@ from allocmark.meters.memory import NVML_PROCESS, MemoryMeters
 from allocmark.probes.context_processes import Worker
 from allocmark.probes.context_subjects import SUBJECTS
 from allocmark.probes.trial import why_not
+from allocmark.sentences import reason
 from allocmark.stack import Stack, installed, lacks_cuda, read_stack
 from allocmark.units import GIB, MIB, format_bytes
 
@@ -63,7 +64,7 @@ def examine(results: Path, device: int = 0) -> list[Finding]:
     try:
         stack = read_stack("auto", device)
     except AllocmarkError as error:
-        findings.append(Finding("GPU", "stop", str(error)))
+        findings.append(Finding("GPU", "stop", reason(error)))
     else:
         findings.append(_of_stack(stack))
         conditions = read_conditions(device)

@@ -6,6 +6,7 @@ Exit codes of every command: 0 fine, 1 a regression was found, 2 bad input, 3 un
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 EXIT_FINE = 0
 EXIT_REGRESSION = 1
@@ -40,6 +41,16 @@ class DocumentError(AllocmarkError):
 
 class NewerDocumentError(DocumentError):
     """A result file that a newer allocmark wrote: it must not be replaced."""
+
+
+class NoResultsError(AllocmarkError):
+    """A folder that is missing, or without a single document that can be used."""
+
+    def __init__(self, root: Path, why: str = "") -> None:
+        told = f" ({why})" if why else ""
+        super().__init__(
+            f"no results below {root}{told}: measure with `allocmark run`, or name another folder"
+        )
 
 
 class NotMeasurableError(AllocmarkError):

@@ -6,7 +6,12 @@ from allocmark.errors import AllocmarkError, NoGpuError
 
 
 def sentence(error: AllocmarkError) -> str:
+    """Return what is written to standard error: one sentence, and who says it."""
+    return f"allocmark: {reason(error)}"
+
+
+def reason(error: AllocmarkError) -> str:
     """Return one sentence, with a way out where there is no GPU to measure."""
     if isinstance(error, NoGpuError):
-        return f"allocmark: {error} (allocmark emulate -- COMMAND)"
-    return f"allocmark: {error}"
+        return f"{error} (allocmark emulate -- COMMAND)"
+    return str(error)

@@ -24,7 +24,7 @@ import pandas as pd
 
 from allocmark import documents
 from allocmark.documents import Document
-from allocmark.errors import AllocmarkError, DocumentError
+from allocmark.errors import DocumentError, NoResultsError
 from allocmark.figures import Figure, Series
 
 DOCUMENT_COLUMNS = ("machine", "stack", "profile", "run", "probe", "subject", "emulated")
@@ -229,10 +229,7 @@ def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
         rows.extend(len(sources), kept)
         sources.append(source)
     if not sources:
-        reasons = f" ({left_out[0].reason})" if left_out else ""
-        raise AllocmarkError(
-            f"no results below {root}{reasons}: measure with asv run, or name another folder"
-        )
+        raise NoResultsError(root, left_out[0].reason if left_out else "")
     return Store(root, rows.frame(sources), sources, left_out)
 
 

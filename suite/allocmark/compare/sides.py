@@ -10,7 +10,7 @@ from pathlib import Path
 
 from allocmark import documents
 from allocmark.documents import Document
-from allocmark.errors import AllocmarkError, DocumentError
+from allocmark.errors import AllocmarkError, DocumentError, NoResultsError
 
 _NOT_REACHED = "run"
 """The stage of the failure in the document of a subject that a stopped run did not come to."""
@@ -96,13 +96,19 @@ def _files(name: str, results: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        return sorted(path.rglob(f"*{documents.SUFFIX}"))
+        below = sorted(path.rglob(f"*{documents.SUFFIX}"))
+        if not below:
+            raise NoResultsError(path)
+        return below
     stacks = sorted(results.glob("*/*/"))
+    if not stacks:
+        raise NoResultsError(results)
     found = [folder for folder in stacks if name in _names(folder)]
     if not found:
         choice = ", ".join(sorted(_names(folder)[1] for folder in stacks)[:_TOLD])
-        told = f"; {results} holds {choice}" if choice else ""
-        raise AllocmarkError(f"{name} is no file, no folder and no stack of the results{told}")
+        raise AllocmarkError(
+            f"{name} is no file, no folder and no stack of the results; {results} holds {choice}"
+        )
     return sorted(path for folder in found for path in folder.rglob(f"*{documents.SUFFIX}"))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark import documents
-from allocmark.errors import AllocmarkError
+from allocmark.errors import AllocmarkError, NoResultsError
 
 _STATE = "run.state"
 _FRAMEWORK = re.compile(r"[a-z_]+")
@@ -55,7 +55,7 @@ def runs_below(root: Path) -> list[RecordedRun]:
 def candidate_of(runs: Sequence[RecordedRun], root: Path) -> RecordedRun:
     """Return the newest run. Raises `AllocmarkError` where there is none."""
     if not runs:
-        raise AllocmarkError(f"no results below {root}: measure with allocmark run")
+        raise NoResultsError(root)
     return runs[-1]
 
 

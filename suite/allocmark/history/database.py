@@ -40,8 +40,8 @@ def build(roots: Sequence[Path], folder: Path) -> list[str]:
     stacks, left_out = stacks_below(list(roots))
     if not stacks:
         raise AllocmarkError(
-            f"nothing below {', '.join(map(str, roots))} is tracked: a run without a filter is "
-            "(allocmark run, asv run)"
+            f"nothing below {', '.join(map(str, roots))} is tracked: measure with `allocmark run`, "
+            "without a filter, or name another folder"
         )
     _clear(folder)
     commits = _commits(folder, stacks)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 
+from allocmark.allocators import registry
 from allocmark.errors import UnknownNameError
-from allocmark.probes.experiment import Experiment
+from allocmark.probes.experiment import PROFILES, Experiment
 
 NAMES = (
     "context",
@@ -28,3 +29,9 @@ def experiment(name: str) -> Experiment:
         raise UnknownNameError("experiment", name, list(NAMES))
     chosen: Experiment = importlib.import_module(f"allocmark.probes.{name}").EXPERIMENT
     return chosen
+
+
+def profiles_of(name: str) -> list[str]:
+    """Return the names of the profiles that measure anything of an experiment."""
+    chosen, allocators = experiment(name), list(registry().values())
+    return [p.name for p in PROFILES.values() if chosen.subjects(allocators, p)]
