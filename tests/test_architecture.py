@@ -175,9 +175,12 @@ def test_what_is_loaded_into_other_interpreters_uses_the_standard_library_only()
     hook = SUITE / "allocmark" / "recording" / "hook"
     for path in [*hook.glob("*.py"), *(SUITE / "allocmark" / "watching").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 names = [node.module]
+            else:
+                continue
             for name in names:
                 assert name.split(".")[0] in allowed, _place(path, node.lineno)
 
