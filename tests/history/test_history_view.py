@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from allocmark.errors import AllocmarkError
-from allocmark.history import build, publish
+from allocmark.history import build, database, publish
 
 DAY_MS = 86_400_000
 NAME = "latency.Hits.track_pair"
@@ -124,3 +124,22 @@ def test_a_damaged_file_is_left_out_and_named(nights: Path, tmp_path: Path) -> N
 def test_nothing_tracked_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(AllocmarkError, match="is tracked"):
         build([tmp_path], tmp_path / "database")
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "part"),
+    [
+        ("echo 'error: write: No space left on device' >&2; exit 1", 3, "the disk is full: "),
+        ("echo first >&2; echo 'fatal: odd' >&2; exit 1", 2, "git init failed in "),
+    ],
+)
+def test_what_git_cannot_do_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, code: int, part: str
+) -> None:
+    (tmp_path / "git").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(AllocmarkError, match=f"^{part}") as raised:
+        database._git(tmp_path, "init")
+    assert raised.value.exit_code == code
+    assert "\n" not in str(raised.value)

@@ -11,6 +11,7 @@ It can be made again at any time; results are never written to.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from allocmark.documents import write_whole
-from allocmark.errors import AllocmarkError
+from allocmark.errors import DISK_FULL, AllocmarkError, DiskFullError
 from allocmark.history.stacks import TrackedStack, benchmarks_below, stacks_below
 
 CONFIG = "asv.conf.json"
@@ -59,8 +60,7 @@ def publish(folder: Path) -> Path:
     command = [sys.executable, "-m", "asv", "publish", "--no-pull", "--config", CONFIG]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2]
-        raise AllocmarkError(f"asv publish failed in {folder}: {said}")
+        raise _failed("asv publish", folder, done.stderr.strip() or done.stdout.strip())
     return folder / SITE
 
 
@@ -155,4 +155,11 @@ def _git(folder: Path, *words: str, given: bytes | None = None) -> None:
         subprocess.run(["git", *words], cwd=folder, input=given, capture_output=True, check=True)
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip()
-        raise AllocmarkError(f"git {words[0]} failed in {folder}: {said}") from error
+        raise _failed(f"git {words[0]}", folder, said) from error
+
+
+def _failed(what: str, folder: Path, said: str) -> AllocmarkError:
+    """Return what another program's last words come to."""
+    if any(os.strerror(number) in said for number in DISK_FULL):
+        return DiskFullError(f"{what} could not write into {folder}")
+    return AllocmarkError(f"{what} failed in {folder}: {said.rpartition(chr(10))[2]}")
