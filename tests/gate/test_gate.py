@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,6 +81,33 @@ def test_a_figure_that_is_lost_is_a_regression(tmp_path: Path) -> None:
         "regression",
         ["latency/torch-native/retries"],
     )
+
+
+def _make_part(path: Path) -> None:
+    """Have the run that a document belongs to be one of filtered runs alone."""
+    state = path.parent / "run.state"
+    state.write_text(json.dumps({**json.loads(state.read_text()), "whole": False}))
+
+
+def test_what_a_filtered_run_was_not_asked_for_is_not_lost(tmp_path: Path) -> None:
+    earlier = _night(tmp_path, 1, exact("ooms", 0), exact("retries", 0))
+    other = document(exact("ooms", 0), probe="streams", run="r1", started="2026-11-01T00:00:00Z")
+    put(tmp_path / "night1" / "results", other)
+    part = _night(tmp_path, 2, exact("ooms", 0), exact("retries", 0))
+    _make_part(part)
+    assert gate(tmp_path, RULES).outcome == "fine"
+    _make_part(_night(tmp_path, 2, exact("ooms", 0)))  # A figure of what it has is lost.
+    assert gate(tmp_path, RULES).outcome == "regression"
+    earlier.unlink()
+    with pytest.raises(AllocmarkError, match="was measured before"):
+        gate(tmp_path, RULES)
+
+
+def test_a_filtered_run_is_no_baseline_of_a_whole_one(tmp_path: Path) -> None:
+    _night(tmp_path, 1, exact("ooms", 1))
+    _make_part(_night(tmp_path, 2, exact("ooms", 9)))
+    _night(tmp_path, 3, exact("ooms", 1))
+    assert [run.started[:10] for run in gate(tmp_path, RULES).baselines] == ["2026-11-01"]
 
 
 def test_an_unfinished_candidate_is_unclear(tmp_path: Path) -> None:

@@ -80,7 +80,16 @@ def gate(
             f"{candidate.machine} and {others[0]} are different machines, which is a study and no "
             "regression: use allocmark compare"
         )
-    a = read_paths("the last good", [path for run in baselines for path in run.documents()])
+    paths = [path for run in baselines for path in run.documents()]
+    if not candidate.whole:  # What it was not asked for is not lost.
+        asked = {path.name for path in candidate.documents()}
+        paths = [path for path in paths if path.name in asked]
+        if not paths:
+            raise AllocmarkError(
+                f"nothing in {candidate.name} was measured before: there is no "
+                "earlier figure to hold it against"
+            )
+    a = read_paths("the last good", paths)
     b = read_paths("the newest", candidate.documents())
     found = compare_pair(Pair(a, b), thresholds)
     done = 0

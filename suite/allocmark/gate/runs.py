@@ -20,7 +20,7 @@ class RecordedRun:
     """The documents of one stack and profile in one results folder, as they are now.
 
     `started` is UTC in ISO 8601, empty where it is not known; `finished` whether it came to its
-    end.
+    end, `whole` whether all was asked for and not some documents only.
     """
 
     folder: Path
@@ -29,6 +29,7 @@ class RecordedRun:
     profile: str
     started: str
     finished: bool
+    whole: bool = True
 
     @property
     def line(self) -> tuple[str, str, str]:
@@ -72,6 +73,7 @@ def baselines_of(
         if run.line == candidate.line
         and run.folder != candidate.folder
         and run.finished
+        and (run.whole or not candidate.whole)
         and run.started <= candidate.started
     ]
     if not before:
@@ -83,11 +85,13 @@ def baselines_of(
 
 
 def _run(folder: Path) -> RecordedRun:
-    started, finished = "", False
+    started, finished, whole = "", False, True
     try:
         data = json.loads((folder / _STATE).read_bytes())
         started, finished = str(data["started"]), data.get("finished") is not None
+        whole = bool(data.get("whole", True))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass  # Damaged or absent: of unknown time, and not taken for finished.
     stack = folder.parent
-    return RecordedRun(folder, stack.parent.name, stack.name, folder.name, started, finished)
+    names = (stack.parent.name, stack.name, folder.name)
+    return RecordedRun(folder, *names, started, finished, whole)
