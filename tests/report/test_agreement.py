@@ -81,5 +81,5 @@ def test_the_command_prints_and_tells_by_its_exit_code(
     assert agreement.main([str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     assert "hits within 5%: 0 of 20 (0.0%; at least 95%: not met)" in capsys.readouterr().out
     assert agreement.main([str(tmp_path / "a"), str(tmp_path / "none")]) == 2
-    assert "no stack of the results" in capsys.readouterr().err
+    assert f"no results below {tmp_path / 'none'}" in capsys.readouterr().err
     assert agreement.main([]) == 2
