@@ -116,6 +116,27 @@ report([too_much, exact, free_bytes(), malloc(1)[0]])
     assert left > 0 and emulated(code) == [2, 0, 2 * MIB + left, 2]
 
 
+def test_the_range_of_priorities_is_a_context_s_and_virtual_memory_is_not(
+    emulated: Callable[..., Any],
+) -> None:
+    code = """
+driver = ctypes.CDLL("libcuda.so.1")
+least, greatest = ctypes.c_int(), ctypes.c_int()
+address, zero = ctypes.c_uint64(), ctypes.c_size_t(0)
+def active():
+    flags, state = ctypes.c_uint(), ctypes.c_int()
+    driver.cuDevicePrimaryCtxGetState(0, ctypes.byref(flags), ctypes.byref(state))
+    return state.value
+driver.cuInit(0)
+code = driver.cuMemAddressReserve(ctypes.byref(address), ctypes.c_size_t(2 * MIB), zero, zero, zero)
+none = driver.cuCtxGetStreamPriorityRange(ctypes.byref(least), ctypes.byref(greatest))
+before = active()
+found = runtime("cudaDeviceGetStreamPriorityRange", ctypes.byref(least), ctypes.byref(greatest))
+report([code, none, before, found, greatest.value, active()])
+"""
+    assert emulated(code) == [0, 201, 0, 0, -5, 1]
+
+
 def test_virtual_memory_is_charged_until_released_and_unmapped(
     emulated: Callable[..., Any],
 ) -> None:

@@ -155,6 +155,16 @@ def test_expandable_segments_map_to_the_byte(emulated: Callable[..., Any]) -> No
     ]
 
 
+@pytest.mark.parametrize("expandable", ["True", "False"])
+def test_the_first_tensor_has_a_context(emulated: Callable[..., Any], expandable: str) -> None:
+    code = """
+x = tensor(64 * MIB)
+report([torch._C._cuda_hasPrimaryContext(i) for i in range(2)])
+"""
+    setting = {"PYTORCH_CUDA_ALLOC_CONF": f"expandable_segments:{expandable}"}
+    assert emulated(TORCH + code, devices=2, variables=setting) == [True, False]
+
+
 def test_the_async_backend_keeps_its_pool(emulated: Callable[..., Any]) -> None:
     code = """
 x = tensor(10 * MIB); held = cuda.memory_reserved(), stat("allocated_bytes.all.current")

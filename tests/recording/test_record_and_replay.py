@@ -256,21 +256,20 @@ def test_a_program_without_cuda_is_told_from_a_recorded_one(tmp_path: Path) -> N
 
 @needs_torch
 @pytest.mark.parametrize("on_oom", [[], ["--on-oom"]])
-def test_memory_that_ends_before_the_context_is_there(on_oom: list[str], tmp_path: Path) -> None:
+def test_a_card_filled_before_any_kernel(on_oom: list[str], tmp_path: Path) -> None:
     file = tmp_path / "full.pickle"
     code = "import torch\nkept = []\nwhile True: kept.append(torch.empty(1 << 26, device='cuda'))"
     words = record(*on_oom, "--out", str(file), "--", sys.executable, "-c", code)
     ended = run(*command(*words), PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     assert ended.returncode == 1
-    assert "out of memory" in ended.stderr
+    assert "OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB" in ended.stderr
     assert f"{file}: " in ended.stderr and "written at oom" in ended.stderr
-    assert "no snapshot" not in ended.stderr
     found = reader.read(file)
     assert found.environment["total_bytes"] == _CARD
-    assert found.trace.size.tolist() == [4 << 26] * 7
+    assert 0 < found.environment["free_bytes"] < 256 * MIB  # There was a context to ask.
+    assert found.trace.size[found.trace.size > 0].tolist() == [4 << 26] * 6  # The last one failed.
     assert "peak_segments" not in found.counted
     told = replay(found, Options(("torch-expandable",), emulated=True, search=False))
-    assert "memory ended before the recorded process had a context" in told.doubts[-1]
     assert "segments" not in told.agreement
 
 

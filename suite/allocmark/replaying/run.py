@@ -199,12 +199,6 @@ def _doubts(
             f"other processes held {format_bytes(others)} of the recorded card: the replays have "
             "all of it, so the recorded run, which had less, is not held against them"
         )
-    known = recording.environment
-    if known.get("why") == "oom" and "total_bytes" in known and "free_bytes" not in known:
-        told.append(
-            "memory ended before the recorded process had a context, so its allocator filled the "
-            "card; the replays leave room for what lies outside, as any kernel needs it"
-        )
     pools = [s.name for s in chosen if "cudaMallocAsync" in str(s.allocator.environment)]
     if emulated and pools:
         told.append(

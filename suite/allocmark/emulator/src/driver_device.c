@@ -206,6 +206,7 @@ API CUresult cuCtxGetId(void *context, unsigned long long *id) {
 }
 API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     GATE;
+    if (emu_current_context() < 0) return EMU_INVALID_CONTEXT;
     if (least) *least = 0;
     if (greatest) *greatest = -5;
     return EMU_OK;
