@@ -27,10 +27,10 @@ ABOUT = (
     "What is behind cudaMallocAsync, and so behind the backends of torch and TensorFlow of that "
     "name, is part of NVIDIA's driver: the emulated one has a model of it, which holds other "
     "amounts. All else is the allocators' own code. CuPy and RMM bring a CUDA runtime of their "
-    "own, which the emulated driver refuses: they have no row.",
+    "own, which the emulated driver refuses: nothing of theirs is compared.",
     "No count of events means that hardware has no record of them all: of an allocator that "
-    "cannot start clean twice in a process, of one whose replays are slow, and of records from "
-    "before events were kept. How far BFC's regions lie from each other is not compared: "
+    "cannot start clean twice in a process, and of one whose replays are slow. "
+    "How far BFC's regions lie from each other is not compared: "
     "hardware puts them into the gaps that the process's libraries leave, and leaves 64 MiB free "
     "above one of 512 MiB, 512 MiB above one of 4 GiB. BFC joins no two regions, so that no "
     "decision depends on it.",
