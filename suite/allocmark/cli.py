@@ -159,7 +159,7 @@ def compare(
     """Say of every figure whether B is the same as A, better, worse, or unclear."""
     from allocmark.compare import compare as compared
     from allocmark.errors import UnknownNameError
-    from allocmark.report.comparison import FORMATS
+    from allocmark.report.comparison_text import FORMATS
     from allocmark.run import results_folder
 
     if format not in FORMATS:

@@ -21,7 +21,8 @@ from allocmark.compare.thresholds import load
 from allocmark.documents import Document, Failure
 from allocmark.errors import AllocmarkError
 from allocmark.figures import Figure
-from allocmark.report.comparison import FORMATS, as_csv, as_json, as_markdown, as_text
+from allocmark.report.comparison import as_csv, as_json, as_markdown
+from allocmark.report.comparison_text import FORMATS, as_text
 
 RULES = load()
 

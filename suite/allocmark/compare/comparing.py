@@ -12,22 +12,30 @@ import gc
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median, variance
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from allocmark.compare import environment, guard, noise
-from allocmark.compare.model import Comparison, Mean, Missing, Row, SideFacts, Verdict
+from allocmark.compare import environment, guard, means, noise
+from allocmark.compare.model import Comparison, Missing, Row, SideFacts, Verdict
 from allocmark.compare.pairing import Couple, Run, Single, couples
+from allocmark.compare.readings import (
+    as_read,
+    direction,
+    has_zero,
+    is_exact,
+    logarithms,
+    values,
+    within,
+)
 from allocmark.compare.sides import Pair, Side, paired, read_side
 from allocmark.compare.thresholds import Rule, Thresholds, load
 from allocmark.errors import AllocmarkError
 from allocmark.figures import Figure
-from allocmark.statistics import CONFIDENCE
 from allocmark.units import MIB
 
 LEVEL = 0.05
@@ -38,9 +46,6 @@ TOO_WIDE = 6.0
 """An interval wider than this many smallest differences that matter tells nothing: unclear."""
 FEWEST_RUNS = 3
 """Runs a side that must agree among themselves before a figure that was 0 counts as changed."""
-_UNSTEADY = "does-not-repeat"
-_NORMAL = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
-"""Standard errors on either side that the interval of a median reaches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ def compare_pair(pair: Pair, thresholds: Thresholds) -> Comparison:
         environment.changes(pair.a, pair.b),
         rows,
         tuple(_missing(single, thresholds)),
-        _means(rows),
+        means.judged(kept),
     )
 
 
@@ -107,7 +112,7 @@ def judge(both: Sequence[Couple], rules: Sequence[Rule]) -> list[Judged]:
     for index, (couple, rule) in enumerate(zip(both, rules, strict=True)):
         if is_exact(couple):
             judged[index] = _exact(couple, rule)
-        elif min(_values(couple.a) + _values(couple.b)) <= 0:
+        elif has_zero(couple):
             judged[index] = _with_zero(couple, rule)
         else:
             sampled.append(index)
@@ -117,32 +122,23 @@ def judge(both: Sequence[Couple], rules: Sequence[Rule]) -> list[Judged]:
     return [judged[index] for index in range(len(both))]
 
 
-def is_exact(couple: Couple) -> bool:
-    """Whether equality decides: every reading claims to be exact and none has broken its word."""
-    return all(
-        figure.kind == "exact" and _UNSTEADY not in figure.flags
-        for side in (couple.a, couple.b)
-        for figure in side.values()
-    )
-
-
 def _exact(couple: Couple, rule: Rule) -> Judged:
-    a, b = set(_values(couple.a)), set(_values(couple.b))
+    a, b = set(values(couple.a)), set(values(couple.b))
     if a == b and len(a) == 1:
         return Judged("same", "equal")
     if len(a) > 1 or len(b) > 1:
         return Judged("unclear", "exact, yet it differs between runs of one side")
-    return Judged(_direction(b.pop() - a.pop(), rule), "not equal")
+    return Judged(direction(b.pop() - a.pop(), rule), "not equal")
 
 
 def _with_zero(couple: Couple, rule: Rule) -> Judged:
-    a, b = _values(couple.a), _values(couple.b)
+    a, b = values(couple.a), values(couple.b)
     difference = median(b) - median(a)
     if difference == 0 or (_is_bytes(couple) and abs(difference) <= GRAIN_BYTES):
         return Judged("same", "equal" if difference == 0 else "within a page of the GPU")
     steady = len(set(a)) == len(set(b)) == 1
     if steady and min(len(a), len(b)) >= FEWEST_RUNS:
-        return Judged(_direction(difference, rule), "the same in every run of a side")
+        return Judged(direction(difference, rule), "the same in every run of a side")
     return Judged("unclear", "one side read 0: no ratio, and too few runs that agree", open=True)
 
 
@@ -176,7 +172,7 @@ def _decide(couple: Couple, rule: Rule, found: noise.Moves, i: int, q: float) ->
     # In logarithms, so that the verdict is the same the other way round.
     size = math.expm1(abs(difference))
     half = math.expm1(min(float(found.half[i]), 50.0))
-    if set(_values(couple.a)) == set(_values(couple.b)):
+    if set(values(couple.a)) == set(values(couple.b)):
         return Judged("same", "equal", *told)
     if _is_bytes(couple) and abs(_middle(couple.b) - _middle(couple.a)) <= GRAIN_BYTES:
         return Judged("same", "within a page of the GPU", *told)
@@ -196,7 +192,7 @@ def _decide(couple: Couple, rule: Rule, found: noise.Moves, i: int, q: float) ->
         note = f"beside the others of its process, which moved by {math.expm1(moved):+.1%}"
     else:
         note = "beyond what runs of such figures differ by"
-    return Judged(_direction(difference, rule), note, *told)
+    return Judged(direction(difference, rule), note, *told)
 
 
 def _ranks(couple: Couple, moved: float) -> bool | None:
@@ -216,61 +212,29 @@ def _readings(both: Sequence[Couple], rules: Sequence[Rule]) -> noise.Readings:
         for c, r in pairs
     ]
     return noise.Readings(
-        _logarithms([couple.a for couple in both]),
-        _logarithms([couple.b for couple in both]),
-        np.asarray([_within(c) if r.reading == "median" else 0.0 for c, r in pairs]),
+        logarithms([couple.a for couple in both]),
+        logarithms([couple.b for couple in both]),
+        np.asarray([within(c) if r.reading == "median" else 0.0 for c, r in pairs]),
         np.asarray(process, dtype=np.int64),
         np.asarray([rule.process for rule in rules]),
         np.asarray([rule.figure for rule in rules]),
+        np.unique([rule.group for rule in rules], return_inverse=True)[1],
     )
-
-
-def _logarithms(cells: Sequence[Mapping[Run, Figure]]) -> NDArray[np.float64]:
-    column: dict[Run, int] = {}
-    for cell in cells:
-        for run in cell:
-            column.setdefault(run, len(column))
-    found = np.full((len(cells), len(column)), np.nan)
-    for row, cell in enumerate(cells):
-        for run, figure in cell.items():
-            found[row, column[run]] = math.log(figure.value or math.nan)
-    return found
-
-
-def _within(couple: Couple) -> float:
-    """Return the larger side's mean variance of the logarithm within a run, by the intervals."""
-    return max(fmean(map(_variance, side.values())) for side in (couple.a, couple.b))
-
-
-def _variance(figure: Figure) -> float:
-    if figure.interval is not None and figure.interval[0] > 0:
-        low, high = figure.interval
-        return (math.log(high / low) / (2 * _NORMAL)) ** 2
-    if len(figure.samples) > 1 and min(figure.samples) > 0 and not figure.counts:
-        # Too few for an interval: the variance of a median of normal readings.
-        return math.pi / 2 * variance(map(math.log, figure.samples)) / len(figure.samples)
-    return 0.0
-
-
-def _direction(difference: float, rule: Rule) -> Verdict:
-    if rule.better == "neither":
-        return "changed"
-    return "worse" if (difference > 0) == (rule.better == "less") else "better"
 
 
 def _row(couple: Couple, rule: Rule, judged: Judged) -> Row:
     key, document = couple.key, couple.source.document
     a, b = _middle(couple.a), _middle(couple.b)
     if judged.low is not None:
-        every = [other / one for other in _values(couple.b) for one in _values(couple.a)]
+        every = [other / one for other in values(couple.b) for one in values(couple.a)]
         ratio: float | None = median(every)
     else:
         ratio = b / a if a > 0 and b > 0 else None
     return Row(
         couple.source.machine, key.profile, key.probe, key.subject, key.metric,
-        next(iter(couple.b.values())).unit, dict(sorted(key.axes)), rule.group, is_exact(couple),
-        rule.reading, document.emulated, a, b, ratio, judged.low, judged.high, judged.q,
-        judged.verdict, judged.note, judged.open, document.command,
+        next(iter(couple.b.values())).unit, dict(sorted(key.axes)), rule.group, rule.least,
+        is_exact(couple), rule.reading, document.emulated, a, b, ratio, judged.low, judged.high,
+        judged.q, judged.verdict, judged.note, judged.open, document.command,
     )  # fmt: skip
 
 
@@ -280,23 +244,6 @@ def _missing(single: Sequence[Single], thresholds: Thresholds) -> list[Missing]:
         for one in single
         if not thresholds.of(one.place).ignore
     ]
-
-
-def _means(rows: Sequence[Row]) -> tuple[Mean, ...]:
-    """Return the geometric means of what is not exact: by group, all subjects, then each."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for row in rows:
-        if row.ratio is not None and not row.exact:
-            for subject in ("all", row.subject):
-                found.setdefault((row.group, subject), []).append(math.log(row.ratio))
-    return tuple(
-        Mean(group, subject, len(logs), math.exp(sum(logs) / len(logs)))
-        for (group, subject), logs in sorted(found.items(), key=lambda item: _all_first(item[0]))
-    )
-
-
-def _all_first(name: tuple[str, str]) -> tuple[str, bool, str]:
-    return name[0], name[1] != "all", name[1]
 
 
 def _facts(side: Side) -> SideFacts:
@@ -314,27 +261,8 @@ def _why(pair: Pair) -> str:
     return f"{'; '.join(told)}: compare the same profile and experiments"
 
 
-def as_read(couple: Couple, rule: Rule) -> Couple:
-    """Return the couple with the reading that the rule compares as its values."""
-    if rule.reading == "median" or is_exact(couple):
-        return couple
-    a, b = ({run: _fastest(f) for run, f in side.items()} for side in (couple.a, couple.b))
-    return replace(couple, a=a, b=b)
-
-
-def _fastest(figure: Figure) -> Figure:
-    if not figure.samples:
-        return figure
-    # The interval is the median's, so it is none of this value.
-    return replace(figure, value=min(figure.samples), interval=None)
-
-
-def _values(cell: Mapping[Run, Figure]) -> list[float]:
-    return [float(figure.value) for figure in cell.values() if figure.value is not None]
-
-
 def _middle(cell: Mapping[Run, Figure]) -> float:
-    return median(_values(cell))
+    return median(values(cell))
 
 
 def _is_bytes(couple: Couple) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from allocmark.compare.thresholds import Reading
 from allocmark.figures import Axis
 
 Verdict = Literal["same", "better", "worse", "changed", "unclear"]
 """``changed``: a real difference in a figure of which neither more nor less is better."""
+Scope = Literal["all", "allocator", "class"]
+"""Whose figures of a group a mean is of: all allocators', one's, or one's of one call."""
 VERDICTS: tuple[Verdict, ...] = ("worse", "better", "changed", "unclear", "same")
 """In the order in which they are told."""
 
@@ -22,11 +24,11 @@ class Row:
 
     `place` is its name, ``probe/subject/metric axis=value …``. `a` and `b` are what is compared:
     the medians, over the runs of a side, of the value or (`reading` says so) of the fastest
-    reading; `ratio` is b over a, `low` and `high` the 95 % interval of it (None for exact figures,
-    and where a value is 0). `q` is the probability of a false alarm after the correction for the
-    number of figures. `note` says in words what the verdict rests on, `open` says that the
-    difference would matter and that more runs can settle whether it is one, `command` measures the
-    figure again.
+    reading; `least` is the smallest change that matters; `ratio` is b over a, `low` and `high` the
+    95 % interval of it (None for exact figures, and where a value is 0). `q` is the probability of
+    a false alarm after the correction for the number of figures. `note` says in words what the
+    verdict rests on, `open` says that the difference would matter and that more runs can settle
+    whether it is one, `command` measures the figure again.
     """
 
     machine: str
@@ -37,6 +39,7 @@ class Row:
     unit: str
     axes: Mapping[str, Axis]
     group: str
+    least: float
     exact: bool
     reading: Reading
     emulated: bool
@@ -77,12 +80,43 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The geometric mean of b over a of the figures of one group and subject that are not exact."""
+    """The geometric mean of b over a of many times, with a verdict; see `compare.means`.
 
-    group: str
+    `scope` says whose: `subject` is "" where it is that of all allocators, `cell` names a class and
+    is "" otherwise. `low`, `high`, `q`, `note` and `open` are those of `Row`. `shows` is the
+    smallest step that such a mean is expected to show 95 % of the time with these runs.
+    """
+
+    scope: Scope
+    line: str
+    probe: str
     subject: str
+    cell: str
+    group: str
+    least: float
     figures: int
+    runs_a: int
+    runs_b: int
     ratio: float
+    low: float
+    high: float
+    q: float
+    shows: float
+    verdict: Verdict
+    note: str
+    open: bool
+
+    @property
+    def runs(self) -> tuple[int, int]:
+        """How many runs of either side it is of."""
+        return self.runs_a, self.runs_b
+
+    @property
+    def place(self) -> str:
+        """What it is the mean of, in words."""
+        if self.scope == "class":
+            return self.cell
+        return f"{self.group} of {self.subject}" if self.subject else self.group
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +154,11 @@ class Comparison:
     def of(self, *verdicts: Verdict) -> Sequence[Row]:
         """Return the rows with one of these verdicts, the largest differences first."""
         return sorted((row for row in self.rows if row.verdict in verdicts), key=_largest)
+
+    def means_of(self, *verdicts: Verdict) -> Sequence[Mean]:
+        """Return the means with one of these verdicts, those of most figures first."""
+        chosen = (mean for mean in self.means if mean.verdict in verdicts)
+        return sorted(chosen, key=lambda mean: (get_args(Scope).index(mean.scope), mean.place))
 
 
 def place_text(probe: str, subject: str, metric: str, axes: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ class Readings:
 
     `within` is the variance of a figure's logarithm in one run, from its own interval. `process`
     numbers the process that figures share (their document, group); `process_sd` and `figure_sd`
-    are the thresholds'.
+    are the thresholds'; `kind` numbers the groups, whose figures learn from each other.
     """
 
     a: Floats
@@ -52,6 +52,7 @@ class Readings:
     process: Ints
     process_sd: Floats
     figure_sd: Floats
+    kind: Ints
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,10 @@ def moves(read: Readings) -> Moves:
     own = np.maximum(figure_variance, read.within)
     se_alone = np.sqrt(own) * shrink
     se_together = np.sqrt(process_variance) * shrink
-    p_alone = _two_sided(alone, se_alone, figure_dof)
-    p_together = np.where(shared, _two_sided(together, se_together, process_dof), 1.0)
+    p_alone = two_sided(alone, se_alone, figure_dof)
+    p_together = np.where(shared, two_sided(together, se_together, process_dof), 1.0)
     se_all = np.sqrt(own + process_variance) * shrink
-    p_plain = _two_sided(difference, se_all, figure_dof)
+    p_plain = two_sided(difference, se_all, figure_dof)
     # A part that points the other way than the whole is no reason for the whole.
     p_alone = np.where(np.sign(alone) == np.sign(difference), p_alone, 1.0)
     p_together = np.where(np.sign(together) == np.sign(difference), p_together, 1.0)
@@ -155,14 +156,11 @@ def spread(sides: Sequence[Floats], process: Ints) -> Spread:
 def _variances(read: Readings, shared: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the variances of both kinds for each figure, with their degrees of freedom.
 
-    A process's own is pooled over the processes of the same threshold; a figure's is its own,
-    moderated by that of the figure in the middle among those of the same threshold.
+    A process's own is pooled over the processes of its group; a figure's is its own, moderated by
+    that of the figure in the middle of the group.
     """
     together, process_dof_of, alone, figure_dof = _residuals((read.a, read.b), read.process, shared)
-    _, kind = np.unique(
-        np.stack([read.process_sd, read.figure_sd], axis=1), axis=0, return_inverse=True
-    )
-    kind = kind.reshape(-1)
+    kind = read.kind
     first = np.zeros(len(kind), dtype=bool)
     first[np.unique(read.process, return_index=True)[1]] = True
 
@@ -174,11 +172,11 @@ def _variances(read: Readings, shared: NDArray[np.bool_]) -> tuple[Floats, Float
         dof = process_dof_of[once].sum()
         learnt = dof >= LEARNT
         process_dof[among] = dof if learnt else PRIOR
-        told = read.process_sd[among][0] ** 2
+        told = read.process_sd[among] ** 2
         process[among] = together[once].sum() / dof if learnt else told
         found = _typical(alone[among], figure_dof[among])
         learnt = figure_dof[among].sum() >= LEARNT
-        typical[among] = found if learnt else read.figure_sd[among][0] ** 2
+        typical[among] = found if learnt else read.figure_sd[among] ** 2
     # Never less than its own: a figure that does not hold still is not helped by those that do.
     figure = np.maximum(
         (PRIOR * typical + alone) / (PRIOR + figure_dof), alone / np.maximum(figure_dof, 1)
@@ -253,7 +251,8 @@ def _runs(side: Floats) -> Ints:
     return np.asarray((~np.isnan(side)).sum(axis=1))
 
 
-def _two_sided(value: Floats, error: Floats, dof: Floats) -> Floats:
+def two_sided(value: Floats, error: Floats, dof: Floats) -> Floats:
+    """Return the probability of a value as far from 0 as this, with this standard error."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(error > 0, np.abs(value) / error, np.where(value == 0, 0.0, np.inf))
     return np.asarray(2 * stats.t.sf(t, dof))

@@ -26,61 +26,21 @@ from pathlib import Path
 
 import numpy as np
 
-from allocmark.compare import noise
-from allocmark.compare.comparing import as_read, is_exact, judge
+from allocmark.compare import noise, power_means
+from allocmark.compare.comparing import judge
+from allocmark.compare.model import Scope
 from allocmark.compare.pairing import Couple, couples
 from allocmark.compare.planting import counted_up, drawn, plant
+from allocmark.compare.readings import as_read, is_exact
 from allocmark.compare.sides import Pair, Side, read_side
+from allocmark.compare.tally import CHANGED, SHARE, STEPS, Count, Group, percent
 from allocmark.compare.thresholds import Rule, Thresholds, load
 from allocmark.errors import AllocmarkError
 
-STEPS = (0.03, 0.05, 0.07, 0.10, 0.15, 0.20, 0.30)
-FOUND = 0.95
-SHARE = 3
-"""One of so many figures of a group gets a step."""
 MOST_SPLITS = 6
-"""So many ways of dealing the runs are tried for each design."""
-_CHANGED = ("worse", "better", "changed")
-
-
-@dataclass(slots=True)
-class Count:
-    """So many of so many."""
-
-    hit: int = 0
-    total: int = 0
-
-    def add(self, hit: int, total: int) -> None:
-        """Count further ones."""
-        self.hit += hit
-        self.total += total
-
-    @property
-    def share(self) -> float:
-        """The share, nan where nothing was counted."""
-        return self.hit / self.total if self.total else math.nan
-
-
-@dataclass
-class Group:
-    """What happened to the figures of one group; `found` is by step."""
-
-    alarms: Count = field(default_factory=Count)
-    found: dict[float, Count] = field(default_factory=dict)
-    found_together: dict[float, Count] = field(default_factory=dict)
-    beside: Count = field(default_factory=Count)
-    """Figures without a step that were called changed while others had one."""
-    wrong_side: int = 0
-
-    def smallest(self, together: bool = False) -> float:
-        """Return the smallest step from which on 95 % are found, nan if there is none."""
-        found = self.found_together if together else self.found
-        least = math.nan
-        for step in sorted(found, reverse=True):
-            if found[step].share < FOUND:
-                break
-            least = step
-        return least
+"""So many ways of dealing the runs are tried for each design, figure by figure."""
+MOST_OF_MEANS = 20
+"""So many are tried for the means, which are few."""
 
 
 @dataclass
@@ -93,6 +53,8 @@ class Power:
     groups: dict[str, Group]
     exact_alarms: Count
     exact_found: Count
+    means: dict[tuple[Scope, str], Group] = field(default_factory=dict)
+    deals_of_means: int = 0
 
     @property
     def alarms(self) -> Count:
@@ -120,14 +82,17 @@ def simulate(
     generator = np.random.default_rng(seed)
     deals = list(_deals(len(runs), design))
     if len(deals) > MOST_SPLITS:
-        deals = [deals[i] for i in generator.permutation(len(deals))[:MOST_SPLITS]]
-    power = Power(*design, len(deals), {}, Count(), Count())
-    for one, other in deals:
+        deals = [deals[i] for i in generator.permutation(len(deals))[:MOST_OF_MEANS]]
+    power = Power(*design, min(len(deals), MOST_SPLITS), {}, Count(), Count())
+    power.deals_of_means = len(deals)
+    for number, (one, other) in enumerate(deals):
         pair = Pair(_joined([runs[i] for i in one]), _joined([runs[i] for i in other]))
         both = [(c, thresholds.of(c.place)) for c in couples(pair)[0]]
         kept = [(as_read(c, r), r) for c, r in both if not r.ignore]
-        _exact(power, [item for item in kept if is_exact(item[0])])
-        _sampled(power, [item for item in kept if not is_exact(item[0])], steps, generator)
+        power_means.add(power.means, kept, steps, generator)
+        if number < MOST_SPLITS:
+            _exact(power, [item for item in kept if is_exact(item[0])])
+            _sampled(power, [item for item in kept if not is_exact(item[0])], steps, generator)
     return power
 
 
@@ -152,7 +117,7 @@ def _sampled(
     rules = [rule for _, rule in both]
     as_is = [couple for couple, _ in both]
     for rule, judged in zip(rules, judge(as_is, rules), strict=True):
-        _of(power, rule).alarms.add(judged.verdict in _CHANGED, 1)
+        _of(power, rule).alarms.add(judged.verdict in CHANGED, 1)
     for step in steps:
         apart = generator.integers(SHARE, size=len(both)) == 0
         _planted(power, both, step, apart, together=False)
@@ -179,11 +144,11 @@ def _planted(
     for (couple, rule), planted, judged in zip(both, chosen, judge(changed, rules), strict=True):
         group = _of(power, rule)
         if not planted:
-            group.beside.add(judged.verdict in _CHANGED, 1)
+            group.beside.add(judged.verdict in CHANGED, 1)
         elif not _zero(couple):
             wrong = "better" if rule.better == "less" else "worse"
             found = group.found_together if together else group.found
-            is_found = judged.verdict in _CHANGED and judged.verdict != wrong
+            is_found = judged.verdict in CHANGED and judged.verdict != wrong
             found.setdefault(step, Count()).add(is_found, 1)
             group.wrong_side += judged.verdict == wrong
 
@@ -221,14 +186,17 @@ def text(power: Power) -> str:
         "smallest found  together  wrong side",
     ]
     for name, group in sorted(power.groups.items()):
-        found = "".join(f"{_percent(group.found[s].share):>9}" if s in group.found else f"{'-':>9}"
+        found = "".join(f"{percent(group.found[s].share):>9}" if s in group.found else f"{'-':>9}"
                         for s in (0.05, 0.10, 0.20))  # fmt: skip
         lines.append(
-            f"  {name:28}{_percent(group.alarms.share):>9}{_percent(group.beside.share):>9}{found}"
-            f"{_percent(group.smallest()):>18}{_percent(group.smallest(True)):>10}"
+            f"  {name:28}{percent(group.alarms.share):>9}{percent(group.beside.share):>9}{found}"
+            f"{percent(group.smallest()):>18}{percent(group.smallest(True)):>10}"
             f"{group.wrong_side:>12}"
         )
-    return "\n".join(lines)
+    alarms = sum(group.alarms.hit for group in power.means.values())
+    every = sum(group.alarms.total for group in power.means.values())
+    lines += [f"  means, in {power.deals_of_means} ways: {alarms} of {every} called changed"]
+    return "\n".join(lines + power_means.text(power.means))
 
 
 def spread_text(found: Mapping[str, noise.Spread], thresholds: Thresholds) -> str:
@@ -237,9 +205,9 @@ def spread_text(found: Mapping[str, noise.Spread], thresholds: Thresholds) -> st
     for name, spread in found.items():
         rule = next(rule for rule in thresholds.rules if rule.group == name)
         lines.append(
-            f"  {name:28}{_percent(spread.process_sd):>9}{_percent(spread.figure_sd):>9}"
-            f"{_percent(spread.typical_sd):>9}"
-            f"{_percent(rule.process):>14} {_percent(rule.figure):>9}"
+            f"  {name:28}{percent(spread.process_sd):>9}{percent(spread.figure_sd):>9}"
+            f"{percent(spread.typical_sd):>9}"
+            f"{percent(rule.process):>14} {percent(rule.figure):>9}"
         )
     return "\n".join(lines)
 
@@ -304,15 +272,11 @@ def _zero(couple: Couple) -> bool:
 
 
 def _changed(verdicts: Sequence[str]) -> int:
-    return sum(verdict in _CHANGED for verdict in verdicts)
+    return sum(verdict in CHANGED for verdict in verdicts)
 
 
 def _share(count: Count) -> str:
-    return f"{count.hit} of {count.total} ({_percent(count.share)})"
-
-
-def _percent(share: float) -> str:
-    return "-" if math.isnan(share) else f"{100 * share:.1f} %"
+    return f"{count.hit} of {count.total} ({percent(count.share)})"
 
 
 if __name__ == "__main__":

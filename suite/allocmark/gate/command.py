@@ -12,7 +12,7 @@ from allocmark.errors import EXIT_FINE, EXIT_REGRESSION, AllocmarkError, Unknown
 from allocmark.gate.gating import Gate, gate
 from allocmark.gate.rerunning import rerun_into
 from allocmark.gate.runs import RecordedRun, runs_below
-from allocmark.report.comparison import FORMATS
+from allocmark.report.comparison_text import FORMATS
 from allocmark.stack import is_emulated
 
 OWN_THRESHOLDS = "thresholds.toml"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from allocmark.compare.comparing import compare_pair
-from allocmark.compare.model import Comparison, Missing, Row
+from allocmark.compare.model import Comparison, Mean, Missing, Row
 from allocmark.compare.sides import Pair, Side, read_paths
 from allocmark.compare.thresholds import Thresholds
 from allocmark.errors import AllocmarkError
@@ -41,12 +41,18 @@ class Gate:
         """The figures that are worse, the largest differences first."""
         return self.comparison.of("worse")
 
+    @property
+    def worse_means(self) -> Sequence[Mean]:
+        """The means that are worse: of whole groups, of allocators, of single calls."""
+        return self.comparison.means_of("worse")
+
     def sentence(self) -> str:
         """Return the outcome in one sentence."""
         what = {
             "fine": "nothing is worse",
             "regression": f"{len(self.regressions)} figures are worse"
-            + (f" and {len(self.lost)} are lost" if self.lost else ""),
+            + (f", {len(self.worse_means)} means are" if self.worse_means else "")
+            + (f", {len(self.lost)} figures are lost" if self.lost else ""),
             "unclear": f"nothing is worse, but {_unclear(self.comparison)} figures are unclear"
             + ("" if self.candidate.finished else " and the run has no end"),
         }[self.outcome]
@@ -102,7 +108,7 @@ def gate(
 
 
 def _outcome(found: Comparison, lost: Sequence[Missing], candidate: RecordedRun) -> Outcome:
-    if found.of("worse") or lost:
+    if found.of("worse") or found.means_of("worse") or lost:
         return "regression"
     if _unclear(found) or not candidate.finished:
         return "unclear"

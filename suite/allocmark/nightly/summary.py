@@ -15,7 +15,7 @@ from allocmark.report.escape import markdown_line
 from allocmark.report.markdown import band, bullets, heading
 from allocmark.report.markdown import table as markdown_table
 
-_TABLES = ("worse", "changed", "environment", "means", "better")
+_TABLES = ("moved", "worse", "changed", "environment", "means", "reach", "better")
 _SHOWN = 25
 _COMMANDS = 10
 
@@ -28,7 +28,8 @@ def title(night: Night, gate: Gate | None) -> str:
     counts = gate.comparison.counted()
     if gate.outcome == "regression":
         lost = f", {len(gate.lost)} lost" if gate.lost else ""
-        return f"{night.lane} lane, {machine}: {counts['worse']} figures worse{lost}"
+        means = f", {len(gate.worse_means)} means worse" if gate.worse_means else ""
+        return f"{night.lane} lane, {machine}: {counts['worse']} figures worse{means}{lost}"
     return f"{night.lane} lane, {machine}: {gate.outcome}"
 
 

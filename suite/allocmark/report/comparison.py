@@ -1,15 +1,16 @@
-"""A comparison for people and machines: text, Markdown, CSV and JSON. Says the conditions first."""
+"""A comparison for people and machines: tables, Markdown, CSV and JSON; conditions come first."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
-from allocmark.compare.model import VERDICTS, Comparison, Row, Verdict
-from allocmark.report.escape import csv_text, markdown_line, visible
+from allocmark.compare.model import VERDICTS, Comparison, Mean, Row, Verdict
+from allocmark.compare.reach import Reach, reaches
+from allocmark.report.escape import csv_text, markdown_line
 from allocmark.report.markdown import band, bullets, heading
 from allocmark.report.markdown import table as markdown_table
 from allocmark.report.numbers import format_value
@@ -17,10 +18,11 @@ from allocmark.report.table import Cell, Table, label
 
 SHOWN = 40
 """So many figures of a verdict are listed for people; CSV and JSON hold all."""
-FEW = 5
-"""So many of what is unclear in a terminal: it is mostly noise."""
-_STUDY = "The GPUs differ: this is a study of two machines, and no difference is a regression."
-_HEADINGS: dict[Verdict, str] = {
+STUDY = "The GPUs differ: this is a study of two machines, and no difference is a regression."
+MOVED: tuple[Verdict, ...] = ("worse", "better", "changed")
+_MOST_RUNS = 20
+"""More runs a side are no advice."""
+HEADINGS: dict[Verdict, str] = {
     "worse": "Worse",
     "better": "Better",
     "changed": "Changed, neither better nor worse",
@@ -34,7 +36,7 @@ _CSV_COLUMNS = (
 
 def warnings(found: Comparison) -> list[str]:
     """Return what is said before any figure."""
-    return [*([_STUDY] if found.study else []), *found.warnings]
+    return [*([STUDY] if found.study else []), *found.warnings]
 
 
 def summary(found: Comparison) -> str:
@@ -42,14 +44,17 @@ def summary(found: Comparison) -> str:
     counts = found.counted()
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
     lost = f"; {len(found.missing)} on one side only" if found.missing else ""
-    return f"{len(found.rows)} figures compared: {told}{lost}"
+    moved = found.means_of(*MOVED)
+    means = f"; {len(moved)} of {len(found.means)} means moved" if found.means else ""
+    return f"{len(found.rows)} figures compared: {told}{lost}{means}"
 
 
 def tables(found: Comparison, shown: int = SHOWN) -> list[Table]:
     """Return the tables that say something: sides, environment, verdicts, means, figures."""
     emulated = any(row.emulated for row in found.rows)
-    made = [_sides(found), _environment(found), _verdicts(found), _means(found)]
-    made += [_figures(found, verdict, shown) for verdict in _HEADINGS]
+    made = [_sides(found), _environment(found), _means_moved(found), _verdicts(found)]
+    made += [_means(found), _reaches(found)]
+    made += [_figures(found, verdict, shown) for verdict in HEADINGS]
     made.append(_missing(found, shown))
     kept = [table for table in made if table is not None and table.rows]
     if emulated:
@@ -70,41 +75,6 @@ def as_markdown(found: Comparison, shown: int = SHOWN, level: int = 1) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def as_text(found: Comparison, shown: int = SHOWN) -> str:
-    """Return the comparison for a terminal."""
-    lines = [f"! {visible(warning)}" for warning in warnings(found)]
-    if any(row.emulated for row in found.rows):
-        lines.append("! emulated GPU: times and context are not hardware's")
-    for letter, side in (("A", found.a), ("B", found.b)):
-        lines.append(
-            f"{letter}: {visible(side.label)} ({', '.join(map(visible, side.stacks))}; "
-            f"{_plural(len(side.runs), 'run')}, {_plural(side.documents, 'document')})"
-        )
-    lines += [
-        f"   {change.name}: {visible(change.a)} -> {visible(change.b)}"
-        for change in found.environment
-    ]
-    for mean in found.means:
-        if mean.subject == "all":
-            lines.append(
-                f"   {mean.group}: {_percent(mean.ratio)} (geometric mean of {mean.figures})"
-            )
-    for verdict, title in _HEADINGS.items():
-        rows = found.of(verdict)
-        if rows:
-            listed = shown if verdict != "unclear" else min(shown, FEW)
-            lines += ["", f"{title}: {len(rows)}", *map(_line, rows[:listed])]
-            lines += _more(len(rows) - listed)
-    if found.missing:
-        lines += ["", f"On one side only: {len(found.missing)}"]
-        lines += [
-            f"  {visible(one.place)}  only in {one.only.upper()}: {visible(one.reason)}"
-            for one in found.missing[:shown]
-        ]
-        lines += _more(len(found.missing) - shown)
-    return "\n".join([*lines, "", summary(found)]) + "\n"
-
-
 def as_csv(found: Comparison) -> str:
     """Return every figure as a line, numbers unrounded in the unit of the record."""
     out = io.StringIO()
@@ -121,25 +91,6 @@ def as_json(found: Comparison) -> str:
     """Return all of the comparison, with the counts of verdicts."""
     data = {**asdict(found), "verdicts": found.counted()}
     return json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
-
-
-FORMATS: dict[str, Callable[[Comparison], str]] = {
-    "text": as_text,
-    "md": as_markdown,
-    "csv": as_csv,
-    "json": as_json,
-}
-
-
-def _line(row: Row) -> str:
-    return (
-        f"  {_ratio_text(row):>9}  {format_value(row.a, row.unit)} -> "
-        f"{format_value(row.b, row.unit)}  {visible(row.place)}  ({visible(row.note)})"
-    )
-
-
-def _more(count: int) -> list[str]:
-    return [f"  and {count} more (--format csv has all)"] if count > 0 else []
 
 
 def _sides(found: Comparison) -> Table:
@@ -166,15 +117,50 @@ def _verdicts(found: Comparison) -> Table:
     return _table("verdicts", "Verdicts", ("figures", *VERDICTS), rows)
 
 
+def _means_moved(found: Comparison) -> Table:
+    rows = [_mean_row(mean, label(mean.verdict)) for mean in found.means_of(*MOVED)]
+    about = "Means of many times show steps that single figures do not. Of B over A, with interval."
+    columns = ("mean of", "times", "B over A", "verdict")
+    return _table("moved", f"Moved on average: {len(rows)}", columns, rows, about)
+
+
 def _means(found: Comparison) -> Table:
     rows = [
-        [label(m.group), label(m.subject), Cell(str(m.figures), float(m.figures), "count"),
-         Cell(_percent(m.ratio), m.ratio, "ratio")]
-        for m in found.means
-    ]  # fmt: skip
-    about = "Geometric means of B over A; exact figures are left out, a figure of 0 has no ratio."
-    columns = ("figures", "allocator", "count", "B over A")
+        [*_mean_row(mean, label(mean.verdict)), Cell(step(mean.shows), mean.shows, "ratio")]
+        for mean in found.means
+        if mean.scope != "class"
+    ]
+    about = (
+        "Geometric means of B over A, of times. Shows: the smallest step that such a mean is "
+        "expected to show 95 % of the time with these runs."
+    )
+    columns = ("mean of", "times", "B over A", "verdict", "shows")
     return _table("means", "On average", columns, rows, about)
+
+
+def _mean_row(mean: Mean, verdict: Cell) -> list[Cell]:
+    text = f"{percent(mean.ratio)} ({percent(mean.low)} to {percent(mean.high)})"
+    return [
+        label(mean.place),
+        Cell(str(mean.figures), float(mean.figures), "count"),
+        Cell(text, mean.ratio, "ratio", mean.low, mean.high),
+        verdict,
+    ]
+
+
+def _reaches(found: Comparison) -> Table:
+    rows = [
+        [label(one.group), Cell(str(one.unclear), float(one.unclear), "count"),
+         Cell(str(one.figures), float(one.figures), "count"), Cell(step(one.half), one.half),
+         Cell(step(one.least), one.least), label(wanted(one))]
+        for one in reaches(found)
+    ]  # fmt: skip
+    about = (
+        "Noise: what such a figure differs by between these runs with nothing changed (half of its "
+        "interval). Runs a side: so many show what matters of a single figure 95 % of the time."
+    )
+    columns = ("figures", "unclear", "of", "noise", "what matters", "runs a side")
+    return _table("reach", "What these runs cannot tell", columns, rows, about)
 
 
 def _figures(found: Comparison, verdict: Verdict, shown: int) -> Table:
@@ -188,7 +174,7 @@ def _figures(found: Comparison, verdict: Verdict, shown: int) -> Table:
     cut = f" The {shown} largest of {len(chosen)}." if len(chosen) > shown else ""
     about = f"The interval is that of B over A.{cut}"
     columns = ("figure", "A", "B", "B over A", "why", "again")
-    return _table(verdict, f"{_HEADINGS[verdict]}: {len(chosen)}", columns, rows, about)
+    return _table(verdict, f"{HEADINGS[verdict]}: {len(chosen)}", columns, rows, about)
 
 
 def _missing(found: Comparison, shown: int) -> Table:
@@ -204,19 +190,15 @@ def _ratio_cell(row: Row) -> Cell:
     if row.ratio is None:
         return Cell("-")
     if row.low is None or row.high is None:
-        return Cell(_percent(row.ratio), row.ratio, "ratio")
-    text = f"{_percent(row.ratio)} ({_percent(row.low)} to {_percent(row.high)})"
+        return Cell(percent(row.ratio), row.ratio, "ratio")
+    text = f"{percent(row.ratio)} ({percent(row.low)} to {percent(row.high)})"
     return Cell(text, row.ratio, "ratio", row.low, row.high)
-
-
-def _ratio_text(row: Row) -> str:
-    return "-" if row.ratio is None else _percent(row.ratio)
 
 
 _MANYFOLD = 10.0
 
 
-def _percent(ratio: float) -> str:
+def percent(ratio: float) -> str:
     """Return ``+4.5 %``, or how many times where percents no longer say anything."""
     if ratio >= _MANYFOLD:
         return f"{ratio:.3g} times"
@@ -224,8 +206,18 @@ def _percent(ratio: float) -> str:
     return f"{change:+.1f} %" if change else "0 %"
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def step(share: float) -> str:
+    """Return the size of a step, either way: ``12 %``."""
+    if share + 1 >= _MANYFOLD:
+        return f"{share + 1:.3g} times"
+    return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %"
+
+
+def wanted(one: Reach) -> str:
+    """Return how many runs a side would tell what matters of a single figure."""
+    if one.runs is None:
+        return "these"
+    return f"{one.runs}" if one.runs <= _MOST_RUNS else f"over {_MOST_RUNS}"
 
 
 def _csv_cell(value: object) -> str:

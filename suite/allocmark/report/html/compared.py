@@ -95,7 +95,7 @@ def _means(others: Sequence[Other], words: Words) -> tuple[tuple[Markup, tuple[s
     found: dict[str, dict[int, str]] = {}
     for at, other in enumerate(others):
         for mean in other.found.means if other.found else ():
-            if mean.subject == "all":
+            if mean.scope == "all":
                 found.setdefault(mean.group, {})[at] = _change(mean.ratio)
     return tuple(
         (words.html(group), tuple(by.get(n, "–") for n in range(len(others))))

@@ -1,0 +1,283 @@
+"""Geometric means of many figures, each with a verdict: what a step in all of them shows best.
+
+One figure of a process is as noisy as it is; the mean of the hundred that one allocator has of a
+group is not. Means are taken in three scopes, each corrected by itself:
+
+- ``class``: all sizes of one call of one allocator (all axes alike but the size);
+- ``allocator``: all figures of a group that one process read;
+- ``all``: all figures of a group, of all allocators.
+
+The unit is the run again: a mean has one value in each run. How much such a value differs from run
+to run with nothing changed is learned from the runs of both sides. Until there are several, it is
+taken from the thresholds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from allocmark.compare import noise
+from allocmark.compare.model import Mean, Scope, Verdict, place_text
+from allocmark.compare.pairing import Couple
+from allocmark.compare.readings import direction, has_zero, is_exact, logarithms
+from allocmark.compare.thresholds import Rule
+from allocmark.statistics import CONFIDENCE
+
+LEVEL = 0.05
+"""The share of false alarms among the means of a scope that are called changed."""
+FOUND = 0.95
+"""How often the step that a mean is said to show is found."""
+_MOST = 0.5
+"""A run counts for a mean when it has more than this share of its figures."""
+_SIZE = "bytes"
+_LARGEST = 50.0
+"""A logarithm that is beyond all measures, so that no power overflows."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Kept = Sequence[tuple[Couple, Rule]]
+
+
+class Place(NamedTuple):
+    """What a mean is of; what its scope joins is empty. `cell` is the name of a class."""
+
+    line: str
+    probe: str
+    subject: str
+    cell: str
+    group: str
+    better: str
+
+    @property
+    def process(self) -> tuple[str, ...]:
+        """The process that a class belongs to."""
+        return (*self[:3], *self[4:])
+
+    @property
+    def among(self) -> tuple[str, ...]:
+        """What the processes of a group have in common."""
+        return (*self[:2], *self[4:])
+
+
+@dataclass(frozen=True)
+class Pools:
+    """What the means of one scope are taken of.
+
+    `keys` name the pools, `members` say which figures belong to each, `a` and `b` are the mean
+    logarithms by pool and run (NaN where a run lacks most of it), taken from the mean of A.
+    """
+
+    scope: Scope
+    keys: tuple[Place, ...]
+    members: tuple[Ints, ...]
+    rules: tuple[Rule, ...]
+    a: Floats
+    b: Floats
+
+
+def timed(kept: Kept) -> list[tuple[Couple, Rule]]:
+    """Return the couples that means are taken of: times, all above zero."""
+    return [
+        (couple, rule)
+        for couple, rule in kept
+        if next(iter(couple.b.values())).kind == "time"
+        and not is_exact(couple)
+        and not has_zero(couple)
+    ]
+
+
+def pools(kept: Kept, scope: Scope) -> Pools:
+    """Return the pools of a scope; a class of a single figure is none: its row says it all."""
+    found: dict[Place, list[int]] = {}
+    for index, (couple, rule) in enumerate(kept):
+        found.setdefault(_place(couple, rule, scope), []).append(index)
+    least = 2 if scope == "class" else 1
+    named = {key: np.asarray(m) for key, m in sorted(found.items()) if len(m) >= least}
+    a, b = (logarithms([getattr(couple, side) for couple, _ in kept]) for side in ("a", "b"))
+    with np.errstate(invalid="ignore"):
+        middle = np.nanmean(a, axis=1, keepdims=True) if len(a) else a
+    members = tuple(named.values())
+    return Pools(
+        scope,
+        tuple(named),
+        members,
+        tuple(kept[m[0]][1] for m in members),
+        _pooled(a - middle, members),
+        _pooled(b - middle, members),
+    )
+
+
+def stepped(found: Pools, chosen: Ints, step: float) -> Pools:
+    """Return the pools with a step in these of them, on side B."""
+    b = found.b.copy()
+    b[chosen] += math.log1p(step)
+    return replace(found, b=b)
+
+
+def judged(kept: Kept) -> tuple[Mean, ...]:
+    """Return the means of all scopes with their verdicts, in the order of their groups."""
+    chosen = timed(kept)
+    if not chosen:
+        return ()
+    by = pools(chosen, "allocator")
+    found: list[Mean] = []
+    for scope in get_args(Scope):
+        these = by if scope == "allocator" else pools(chosen, scope)
+        found += judge(these, by)
+    scopes = get_args(Scope)
+    return tuple(sorted(found, key=lambda m: (m.group, m.line, scopes.index(m.scope), m.place)))
+
+
+def judge(found: Pools, by_allocator: Pools) -> list[Mean]:
+    """Return the verdicts of one scope; `by_allocator` says how single processes differ."""
+    if not found.keys:
+        return []
+    moved = noise.hodges_lehmann(found.a, found.b)
+    half, p = _of_class(found) if found.scope == "class" else _of_processes(found, by_allocator)
+    groups = np.asarray([rule.group for rule in found.rules])
+    q = np.empty(len(p))
+    for group in set(groups):
+        q[groups == group] = stats.false_discovery_control(p[groups == group])
+    means = []
+    for i, (key, rule) in enumerate(zip(found.keys, found.rules, strict=True)):
+        low, high, wide = (
+            math.exp(min(float(x), _LARGEST))
+            for x in (moved[i] - half[i], moved[i] + half[i], half[i])
+        )
+        told = _decide(float(moved[i]), wide - 1, low <= 1 <= high, float(q[i]), rule)
+        shows = max(rule.least, _found_from(float(half[i]), int((groups == rule.group).sum())))
+        means.append(
+            Mean(
+                found.scope, key.line, key.probe, key.subject, key.cell, rule.group, rule.least,
+                len(found.members[i]), _runs(found.a[i]), _runs(found.b[i]),
+                math.exp(float(moved[i])), low, high, float(q[i]), shows, *told,
+            )
+        )  # fmt: skip
+    return means
+
+
+def _decide(
+    moved: float, half: float, none: bool, q: float, rule: Rule
+) -> tuple[Verdict, str, bool]:
+    """Return the verdict, what it rests on, and whether more runs can settle it.
+
+    `half` is the interval to either side as a share, `none`: no change lies in it.
+    """
+    if math.expm1(abs(moved)) < rule.least:
+        if half > rule.least:
+            return "unclear", f"runs differ too much to tell {rule.least:.0%}", False
+        return "same", f"less than the {rule.least:.0%} that matter", False
+    if q > LEVEL or none:
+        return "unclear", "within what runs of such figures differ by", True
+    return direction(moved, rule), "beyond what runs of such figures differ by", False
+
+
+def _found_from(half: float, many: int) -> float:
+    """Return the smallest step that is found with probability `FOUND`, as one of `many` means."""
+    needed = stats.norm.ppf(1 - LEVEL / many / 2) + stats.norm.ppf(FOUND)
+    return math.expm1(min(half * float(needed / stats.norm.ppf(0.5 + CONFIDENCE / 2)), _LARGEST))
+
+
+def _of_class(found: Pools) -> tuple[Floats, Floats]:
+    """Return half the interval and the probability of each class.
+
+    A class can move with its process or beside the others of it, as a figure can.
+    """
+    numbers: dict[object, int] = {}
+    size = np.asarray([len(members) for members in found.members])
+    process_sd = np.asarray([rule.process for rule in found.rules])
+    figure_sd = np.asarray([rule.figure for rule in found.rules]) / np.sqrt(size)
+    moves = noise.moves(
+        noise.Readings(
+            found.a,
+            found.b,
+            np.zeros(len(size)),
+            np.asarray([numbers.setdefault(key.process, len(numbers)) for key in found.keys]),
+            process_sd,
+            # The sizes of one call are read side by side: what disturbs one disturbs them all.
+            np.maximum(figure_sd, process_sd / 2),
+            np.unique([rule.group for rule in found.rules], return_inverse=True)[1],
+        )
+    )
+    return moves.high - moves.difference, moves.p
+
+
+def _of_processes(found: Pools, by: Pools) -> tuple[Floats, Floats]:
+    """Return half the interval and the probability of the means of whole processes.
+
+    How much a process differs from run to run is its own, moderated by the other processes of its
+    group; the mean of several processes is taken to differ by the less the more they are, unless
+    its own runs say otherwise.
+    """
+    squares, dof = _residuals(by)
+    own, own_dof = (squares, dof) if found.scope == "allocator" else _residuals(found)
+    variance, known = np.empty(len(own)), np.empty(len(own))
+    for i, (key, rule) in enumerate(zip(found.keys, found.rules, strict=True)):
+        among = np.asarray([k.among == key.among for k in by.keys])
+        count = int(among.sum())
+        if found.scope == "allocator":
+            among &= np.asarray([k != key for k in by.keys])
+        others = float(dof[among].sum())
+        if others >= noise.LEARNT:
+            prior = float(squares[among].sum()) / others
+            prior /= 1 if found.scope == "allocator" else count
+        else:
+            others = noise.PRIOR
+            prior = rule.process**2 + rule.figure**2 / len(found.members[i])
+        weight = min(noise.PRIOR, others)
+        moderated = (weight * prior + own[i]) / (weight + own_dof[i])
+        variance[i] = max(moderated, own[i] / max(own_dof[i], 1.0))
+        known[i] = weight + own_dof[i]
+    shrink = np.sqrt(1 / _counted(found.a) + 1 / _counted(found.b))
+    error = np.sqrt(variance) * shrink
+    moved = noise.hodges_lehmann(found.a, found.b)
+    p = noise.two_sided(moved, error, known)
+    return np.asarray(stats.t.ppf(0.5 + CONFIDENCE / 2, known) * error), p
+
+
+def _residuals(found: Pools) -> tuple[Floats, Floats]:
+    """Return the sums of squares about the means of both sides, and their degrees of freedom."""
+    squares, dof = np.zeros(len(found.keys)), np.zeros(len(found.keys))
+    for side in (found.a, found.b):
+        runs = _counted(side)
+        left = side - np.nanmean(side, axis=1, keepdims=True)
+        squares += np.nansum(left**2, axis=1)
+        dof += np.maximum(runs - 1, 0)
+    return squares, dof
+
+
+def _pooled(logs: Floats, members: Sequence[Ints]) -> Floats:
+    """Return the mean by pool and run over the figures that the run has, NaN where they are few."""
+    found = np.full((len(members), logs.shape[1]), np.nan)
+    for pool, chosen in enumerate(members):
+        part = logs[chosen]
+        known = (~np.isnan(part)).sum(axis=0)
+        enough = known > _MOST * len(chosen)
+        if not enough.any():  # Runs that each measured a part of it.
+            enough = known == known.max()
+        found[pool, enough] = np.nansum(part[:, enough], axis=0) / known[enough]
+    return found
+
+
+def _place(couple: Couple, rule: Rule, scope: Scope) -> Place:
+    key = couple.key
+    line = " ".join(word for word in key[:4] if word)
+    subject = "" if scope == "all" else key.subject
+    axes = {name: value for name, value in key.axes if name != _SIZE}
+    cell = place_text(key.probe, key.subject, key.metric, axes) if scope == "class" else ""
+    return Place(line, key.probe, subject, cell, rule.group, rule.better)
+
+
+def _counted(side: Floats) -> Floats:
+    return np.asarray((~np.isnan(side)).sum(axis=1), dtype=np.float64)
+
+
+def _runs(row: Floats) -> int:
+    return int((~np.isnan(row)).sum())

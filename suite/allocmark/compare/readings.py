@@ -1,0 +1,91 @@
+"""The readings of couples as arrays: logarithms by figure and run, and what varies within a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean, variance
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from allocmark.compare.model import Verdict
+from allocmark.compare.pairing import Couple, Run
+from allocmark.compare.thresholds import Rule
+from allocmark.figures import Figure
+from allocmark.statistics import CONFIDENCE
+
+UNSTEADY = "does-not-repeat"
+_NORMAL = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
+"""Standard errors on either side that the interval of a median reaches."""
+
+
+def is_exact(couple: Couple) -> bool:
+    """Whether equality decides: every reading claims to be exact and none has broken its word."""
+    return all(
+        figure.kind == "exact" and UNSTEADY not in figure.flags
+        for side in (couple.a, couple.b)
+        for figure in side.values()
+    )
+
+
+def has_zero(couple: Couple) -> bool:
+    """Whether a reading is 0 or less, so that there is no ratio."""
+    return min(values(couple.a) + values(couple.b)) <= 0
+
+
+def as_read(couple: Couple, rule: Rule) -> Couple:
+    """Return the couple with the reading that the rule compares as its values."""
+    if rule.reading == "median" or is_exact(couple):
+        return couple
+    a, b = ({run: _fastest(f) for run, f in side.items()} for side in (couple.a, couple.b))
+    return replace(couple, a=a, b=b)
+
+
+def _fastest(figure: Figure) -> Figure:
+    if not figure.samples:
+        return figure
+    # The interval is the median's, so it is none of this value.
+    return replace(figure, value=min(figure.samples), interval=None)
+
+
+def values(cell: Mapping[Run, Figure]) -> list[float]:
+    """Return the values of a side, one for each run that has one."""
+    return [float(figure.value) for figure in cell.values() if figure.value is not None]
+
+
+def logarithms(cells: Sequence[Mapping[Run, Figure]]) -> NDArray[np.float64]:
+    """Return the logarithms by figure and run, NaN where a run lacks the figure."""
+    column: dict[Run, int] = {}
+    for cell in cells:
+        for run in cell:
+            column.setdefault(run, len(column))
+    found = np.full((len(cells), len(column)), np.nan)
+    for row, cell in enumerate(cells):
+        for run, figure in cell.items():
+            found[row, column[run]] = math.log(figure.value or math.nan)
+    return found
+
+
+def within(couple: Couple) -> float:
+    """Return the larger side's mean variance of the logarithm within a run, by the intervals."""
+    return max(fmean(map(_variance, side.values())) for side in (couple.a, couple.b))
+
+
+def _variance(figure: Figure) -> float:
+    if figure.interval is not None and figure.interval[0] > 0:
+        low, high = figure.interval
+        return (math.log(high / low) / (2 * _NORMAL)) ** 2
+    if len(figure.samples) > 1 and min(figure.samples) > 0 and not figure.counts:
+        # Too few for an interval: the variance of a median of normal readings.
+        return math.pi / 2 * variance(map(math.log, figure.samples)) / len(figure.samples)
+    return 0.0
+
+
+def direction(difference: float, rule: Rule) -> Verdict:
+    """Return what a real difference is by the rule."""
+    if rule.better == "neither":
+        return "changed"
+    return "worse" if (difference > 0) == (rule.better == "less") else "better"
