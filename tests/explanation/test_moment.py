@@ -16,12 +16,12 @@ from allocmark.importers.recording import BlockMap, FailedRequest, Recording
 from allocmark.workloads.trace import Trace
 
 MIB = 1 << 20
-_NONE = np.zeros(0, np.int64)
 
 
 def recording(*stacks: int) -> Recording:
     """Return a recording whose blocks were allocated on those stacks."""
-    trace = Trace("t", _NONE.astype(np.uint8), _NONE, _NONE, _NONE.astype(np.uint8))
+    none, blocks = np.zeros(8, np.uint8), np.arange(8)[::-1].copy()
+    trace = Trace("t", none, blocks, np.full(8, MIB), none)
     kept = [["model.py:1 cache", "main.py:9 main"], ["model.py:2 step"]]
     return Recording("s", 0, trace, stacks=kept, stack_of_block=np.array(stacks, np.int32))
 
@@ -62,8 +62,15 @@ def test_the_words_name_every_part_and_the_place() -> None:
     told = words.sentences(take_apart(crafted(), run), "torch-native", True, run)
     assert "50 MiB are reserved in 3 segments: 4 MiB live, 20 MiB cached" in told[0]
     assert "24 MiB split (free beside live blocks in 2 segments), 2 MiB stuck" in told[0]
-    assert told[1] == "It asked for 30 MiB; the largest free block had 20 MiB"
-    assert told[2] == "2 blocks (5 MiB) keep 24 MiB split in 2 segments: model.py:2 step"
+    assert told[1] == (
+        "It asked for 30 MiB in model.py:1 cache < main.py:9 main; "
+        "the largest free block had 20 MiB"
+    )
+    assert told[2] == (
+        "Most of what is live: 3 MiB in 1 block of model.py:2 step; "
+        "1 MiB in 1 block of model.py:1 cache < main.py:9 main"
+    )
+    assert told[3] == "2 blocks (5 MiB) keep 24 MiB split in 2 segments: model.py:2 step"
 
 
 def test_no_stack_says_so() -> None:

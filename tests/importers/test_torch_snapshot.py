@@ -154,6 +154,15 @@ def test_empty_cache_is_replayed_once_for_all_its_segments(
     assert any("empty_cache is assumed" in d for d in found.doubts) == doubted
 
 
+def test_what_a_thread_without_python_gives_back_is_torchs_own(tmp_path: Path) -> None:
+    """Autograd's threads have no Python frames: a retry there is no empty_cache."""
+    data = usual()
+    data["device_traces"][0].append(entry("segment_free", BASE + SEGMENT, SEGMENT, frames=[]))
+    found = reader.read(write(tmp_path / "s.pickle", data))
+    assert [row[0] for row in events(found)].count(4) == 0
+    assert not any("empty_cache" in doubt for doubt in found.doubts)
+
+
 def test_a_free_that_waited_for_a_stream_returns_where_it_did(tmp_path: Path) -> None:
     data = usual()
     rows = data["device_traces"][0]

@@ -37,6 +37,15 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """Live blocks allocated at one place of the program."""
+
+    stack: Sequence[str]
+    blocks: int
+    live_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class PinnedSegment:
     """A segment that holds live blocks beside free memory; `blocks` are size and stack of each."""
 
@@ -63,10 +72,11 @@ class Moment:
     pinned_segments: int
     pins: Sequence[Pin]
     worst: Sequence[PinnedSegment]
+    holders: Sequence[Holder] = ()
 
 
 def take_apart(found: BlockMap, recording: Recording, most: int = 5) -> Moment:
-    """Return what a map of blocks says; at most `most` pins and segments, the worst first."""
+    """Return what a map of blocks says; at most `most` pins, segments and holders, worst first."""
     order = np.argsort(found.segments[:, _ADDRESS], kind="stable")
     segments = found.segments[order]
     blocks = found.blocks[np.argsort(found.blocks[:, _ADDRESS], kind="stable")]
@@ -91,7 +101,17 @@ def take_apart(found: BlockMap, recording: Recording, most: int = 5) -> Moment:
         pinned_segments=int((split_in > 0).sum()),
         pins=_pins(segments, blocks, of_segment, split_in, recording)[:most],
         worst=_worst(segments, blocks, of_segment, split_in, recording, most),
+        holders=_holders(blocks[state == LIVE], recording)[:most],
     )
+
+
+def _holders(live: NDArray[np.int64], recording: Recording) -> list[Holder]:
+    """Return who holds live memory, by the place in the program, most first."""
+    sizes: dict[tuple[str, ...], list[int]] = {}
+    for size, block in live[:, (_SIZE, _BLOCK)].tolist():
+        sizes.setdefault(tuple(recording.stack(block)), []).append(size)
+    found = [Holder(stack, len(own), sum(own)) for stack, own in sizes.items()]
+    return sorted(found, key=lambda holder: (-holder.live_bytes, holder.stack))
 
 
 def _pins(

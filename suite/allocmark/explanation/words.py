@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.explanation.moment import Moment, Pin
+from allocmark.explanation.moment import Holder, Moment, Pin
 from allocmark.importers.frames import is_of_torch
 from allocmark.importers.recording import Recording
 from allocmark.units import format_bytes, format_count
@@ -28,13 +28,23 @@ def sentences(moment: Moment, under: str, failing: bool, recording: Recording) -
         "another stream may still use it)"
     ]
     if failing and recording.failed:
-        asked = recording.failed[-1].size_bytes
+        last = recording.failed[-1]
+        stack = recording.stack(int(recording.trace.block[last.event]))
+        where = f" in {place(stack)}" if stack else ""
         told.append(
-            f"It asked for {format_bytes(asked)}; the largest free block had "
+            f"It asked for {format_bytes(last.size_bytes)}{where}; the largest free block had "
             f"{format_bytes(moment.largest_free_bytes)}"
         )
+    if any(holder.stack for holder in moment.holders):
+        told.append("Most of what is live: " + "; ".join(map(_held, moment.holders[:_PLACES])))
     told += [pinned(together) for together in _by_segments(moment.pins)[:_PLACES]]
     return told
+
+
+def _held(holder: Holder) -> str:
+    blocks = format_count(holder.blocks, "block")
+    where = f"of {place(holder.stack)}" if holder.stack else "without a line of Python"
+    return f"{format_bytes(holder.live_bytes)} in {blocks} {where}"
 
 
 def _by_segments(pins: Sequence[Pin]) -> list[list[Pin]]:

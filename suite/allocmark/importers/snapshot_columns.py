@@ -22,6 +22,7 @@ ACTIONS = (
     *("segment_map", "segment_unmap", "oom", "snapshot", "other"),
 )
 """What an entry's code stands for."""
+TRIMS_UNKNOWN = -1
 STATES = ("inactive", "active_allocated", "active_awaiting_free")
 _OLD_STATES = {"active_pending_free": "active_awaiting_free"}
 
@@ -43,7 +44,8 @@ def convert(data: Any, file_bytes: int) -> tuple[dict[str, Any], dict[str, NDArr
 
     Tables: ``entries`` (action, addr, size, stream, time_us, stack, trims), ``segments`` (address,
     size, stream, pool, expandable), ``blocks`` (address, size, requested, state, stream, stack).
-    A stack is the place in the header's ``stacks``, -1 for none. Raises `NotASnapshotError`.
+    A stack is the place in the header's ``stacks``, -1 for none; ``trims`` says whether it leads
+    through ``empty_cache`` (0 or 1), or that no stack was recorded. Raises `NotASnapshotError`.
     """
     if isinstance(data, list):
         data = {"segments": data}
@@ -157,10 +159,13 @@ class _Reader:
             if name in ("addr", "size"):
                 _check_range(name, column)
             self._columns[f"{device}.entries.{name}"] = column
-        trims = np.array([*self._stacks.trims, False])
-        self._columns[f"{device}.entries.trims"] = trims[
-            self._columns[f"{device}.entries.stack"]
-        ].astype(np.int64)
+        # Without frames: a call from no Python (autograd's threads) is torch's own. One whose stack
+        # was not recorded may be anybody's.
+        recorded = np.array([e.get("frames") is not None for e in entries])
+        by_stack = np.array([*self._stacks.trims, 0])[self._columns[f"{device}.entries.stack"]]
+        without = self._columns[f"{device}.entries.stack"] < 0
+        trims = np.where(without & ~recorded, TRIMS_UNKNOWN, by_stack)
+        self._columns[f"{device}.entries.trims"] = trims.astype(np.int64)
         self._devices[device] = len(entries)
 
     def header(self, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from allocmark.errors import AllocmarkError
 from allocmark.importers.recording import FailedRequest
-from allocmark.importers.snapshot_columns import ACTIONS, STATES
+from allocmark.importers.snapshot_columns import ACTIONS, STATES, TRIMS_UNKNOWN
 from allocmark.importers.snapshot_file import SnapshotFile
 from allocmark.workloads.trace import Op
 
@@ -86,11 +86,11 @@ class _Walk:
             elif action == oom:
                 self._fail(address, size, stream, stack)
             # What the program gave back by hand, once for a row of segments.
-            gives_back = action in _SHRINKS and (trims or stack < 0)
+            gives_back = action in _SHRINKS and trims != 0
             if gives_back and not in_trim:
                 rows.append((int(Op.TRIM), -1, 0, 0))
                 out.trims += 1
-                out.trims_without_stack += not trims
+                out.trims_without_stack += trims == TRIMS_UNKNOWN
             in_trim = gives_back
             previous = address if action == requested else -1
         return out

@@ -142,7 +142,7 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
         )
     if events.trims_without_stack:
         told.append(
-            f"{format_count(events.trims_without_stack, 'time')} segments were given back and no "
+            f"segments were given back {format_count(events.trims_without_stack, 'time')} and no "
             "stack says whether by empty_cache or by torch itself, short of memory: empty_cache is "
             "assumed"
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from allocmark.documents import write_whole
 from allocmark.errors import AllocmarkError
 from allocmark.explanation import svg
 from allocmark.explanation.svg import Line
+from allocmark.importers.frames import is_of_torch
 from allocmark.replaying import table
 from allocmark.replaying.answer import Answer, SettingAnswer
 from allocmark.replaying.explained import Explained, explain
@@ -36,13 +39,17 @@ def render(answer: Answer) -> str:
     """Return the page's text; whatever comes from the recording is escaped."""
     try:
         from jinja2 import Environment, StrictUndefined
-        from markupsafe import Markup
+        from markupsafe import Markup, escape
     except ImportError as error:
         raise AllocmarkError(
             f"the page needs {error.name}: install it with pip install 'allocmark[report]'"
         ) from error
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["bytes"] = format_bytes
+    environment.filters["own"] = _own
+    environment.filters["breaks"] = lambda line: Markup("").join(
+        escape(part) + Markup("<wbr>") for part in re.split("(?<=[=,])", line)
+    )
     explained = explain(answer)
     lines = _lines(answer)
     drawn = next((one for one in answer.settings if one.cells), None)
@@ -69,6 +76,13 @@ def render(answer: Answer) -> str:
         ),
         times=next((one.driver_time.source for one in answer.settings if one.driver_time), ""),
     )
+
+
+def _own(stack: Sequence[str]) -> list[str]:
+    """Return where torch was, briefly, and the program's own lines; all where it has none."""
+    own = [frame for frame in stack if not is_of_torch(frame)]
+    inside = [frame.rpartition("-packages/")[2] for frame in stack[:1] if is_of_torch(frame)]
+    return [*inside, *own] if own else list(stack)
 
 
 def _lines(answer: Answer) -> list[Line]:
