@@ -1,134 +1,149 @@
-"""The structures that cross the border, compared with NVIDIA's own headers where there are any."""
+"""The structures and numbers that cross the border, compared with NVIDIA's own headers.
+
+torch's wheels bring them: those of CUDA 13 with the runtime, those of CUDA 12 with Triton, which
+also has the macros (``crt/``) that the others lack.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from allocmark.emulator import build
 
-SOURCES = Path(build.__file__).parent / "src"
-WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu13", "nvidia-cuda-runtime-cu12")
+from .layouts import (
+    NVML,
+    OF_HEADERS,
+    SOURCES,
+    Struct,
+    definition,
+    device_properties,
+    numbers,
+)
+
+WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12", "nvidia-cuda-nvcc-cu12", "triton")
+WHEELS += ("nvidia-cuda-crt",)
+START = "#include <stdio.h>\n#include <stddef.h>\n"
+# cuBLAS names these; they need a part of the toolkit that is in no wheel of torch's.
+NO_HALVES = "#define __CUDA_FP16_H__\n#define __CUDA_BF16_H__\n"
 
 
-def header_folders() -> list[Path]:
-    folders = [Path("/usr/local/cuda/include")]
+def folders_with(header: str) -> list[Path]:
+    """Return where an installed toolkit or wheel has that header."""
+    found = [Path("/usr/local/cuda/include")]
     for wheel in WHEELS:
         try:
             files = importlib.metadata.files(wheel) or []
         except importlib.metadata.PackageNotFoundError:
             continue
-        folders += [Path(str(f.locate())).parent for f in files if f.name == "driver_types.h"]
-    return [folder for folder in folders if (folder / "driver_types.h").exists()]
+        parts = Path(header).parts
+        own = [Path(str(file.locate())) for file in files if file.parts[-len(parts) :] == parts]
+        found += [path.parents[len(parts) - 1] for path in own]
+    return [folder for folder in found if (folder / header).exists()]
 
 
 def major_of(folder: Path) -> int:
-    match = re.search(
-        r"#define CUDART_VERSION\s+(\d+)", (folder / "cuda_runtime_api.h").read_text()
-    )
+    text = (folder / "cuda_runtime_api.h").read_text()
+    match = re.search(r"#define CUDART_VERSION\s+(\d+)", text)
     assert match
     return int(match[1]) // 1000
 
 
-def prop_fields() -> list[str]:
-    text = (SOURCES / "device_properties.h").read_text()
-    body = text[text.index("struct cudaDeviceProp {") : text.index("tail[76]")]
-    body = re.sub(r"OLD\((.*?)\)", r"\1", body).split("{", 1)[1]
-    names: list[str] = []
-    for declaration in body.split(";"):
-        for part in declaration.split(","):
-            found = re.search(r"(\w+)\s*(\[\d+\])?\s*$", part.strip())
-            if found and found[1] != "int":
-                names.append(found[1])
-    return names
+@pytest.fixture(params=[12, 13])
+def headers(request: pytest.FixtureRequest) -> tuple[int, list[Path]]:
+    """Return a major version, and the folders to look for headers of it in."""
+    macros = folders_with("crt/host_defines.h")
+    for folder in folders_with("cuda_runtime_api.h"):
+        if major_of(folder) == request.param and macros:
+            return request.param, [folder, macros[0]]
+    need = {12: "triton, or nvidia-cuda-runtime-cu12 and nvidia-cuda-crt", 13: "torch for CUDA 13"}
+    pytest.skip(f"no headers of CUDA {request.param}: install {need[request.param]}")
 
 
-def compiler_headers(folder: Path) -> Path:
-    """Return where ``crt/`` is: beside the other headers, or in the wheel nvidia-cuda-nvcc-cu12."""
-    other = folder.parent.parent / "cuda_nvcc" / "include"
-    return other if (other / "crt").is_dir() else folder
-
-
-def layout(program: str, folder: Path, tmp_path: Path) -> str:
-    source = tmp_path / "layout.c"
-    source.write_text(program)
-    binary = tmp_path / "layout"
-    command = [
-        *build.find_compiler(),
-        *(f"-I{place}" for place in (folder, compiler_headers(folder))),
-        f"-I{SOURCES}",
-        "-o",
-        str(binary),
-        str(source),
-    ]
+def told(program: str, folders: Iterable[Path], tmp_path: Path) -> dict[str, int]:
+    """Compile and run a program, which prints names and numbers."""
+    source, binary = tmp_path / "layout.c", tmp_path / "layout"
+    source.write_text(f"{program}\n")
+    command = [*build.find_compiler(), *(f"-I{folder}" for folder in (*folders, SOURCES))]
+    command += ["-o", str(binary), str(source)]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
-    return subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
+    return {name: int(number) for name, number in (line.split() for line in text.splitlines())}
 
 
-def printing(struct: str, fields: list[str]) -> str:
-    lines = [f'printf("{field} %zu\\n", offsetof({struct}, {field}));' for field in fields]
-    return "int main(void) {" + "\n".join(lines) + f'printf("%zu\\n", sizeof({struct})); }}'
+def main(lines: Iterable[str]) -> str:
+    return "\n".join(["int main(void) {", *lines, "}"])
 
 
-@pytest.fixture(params=[12, 13])
-def headers(request: pytest.FixtureRequest) -> tuple[int, Path]:
-    for folder in header_folders():
-        if major_of(folder) == request.param and (compiler_headers(folder) / "crt").is_dir():
-            return request.param, folder
-    wheels = {12: "nvidia-cuda-runtime-cu12 and nvidia-cuda-nvcc-cu12", 13: "nvidia-cuda-runtime"}
-    pytest.skip(f"no CUDA {request.param} headers: install {wheels[request.param]}")
+def print_layout(struct: str, fields: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the lines that print where each field lies, by a name for it, and the size."""
+    lines = [f'printf("{told} %zu\\n", offsetof({struct}, {field}));' for told, field in fields]
+    return [*lines, f'printf("sizeof %zu\\n", sizeof({struct}));']
+
+
+def ours(struct: Struct, tmp_path: Path, major: int = 13) -> dict[str, int]:
+    """Return where the fields of our structure lie, by NVIDIA's names."""
+    start = f'{START}#define CUDART_MAJOR {major}\n#include "runtime.h"\n'
+    lines = print_layout(f"struct {struct.ours}", ((b, a) for a, b in struct.fields.items()))
+    return told(start + main([definition(struct), *lines]), [], tmp_path)
+
+
+def assert_same(struct: Struct, mine: dict[str, int], real: dict[str, int]) -> None:
+    sizes = mine.pop("sizeof"), real.pop("sizeof")
+    assert mine == real
+    assert sizes[0] == sizes[1] if struct.whole else sizes[0] <= sizes[1]
 
 
 def test_device_properties_lie_where_the_header_says(
-    headers: tuple[int, Path], tmp_path: Path
+    headers: tuple[int, list[Path]], tmp_path: Path
 ) -> None:
-    major, folder = headers
-    fields = prop_fields()
+    major, folders = headers
+    fields, gone = device_properties()
+    assert len(gone) == 8 and len(fields) > 60
     if major >= 13:
-        text = (SOURCES / "device_properties.h").read_text()
-        gone = re.findall(r"OLD\(int (\w+);\)", text)
-        assert len(gone) == 8
         fields = [field for field in fields if field not in gone]
-    assert len(fields) > 60
-    start = "#include <stdio.h>\n#include <stddef.h>\n"
-    body = printing("struct cudaDeviceProp", fields)
-    real = layout(f"{start}#include <driver_types.h>\n{body}", folder, tmp_path)
-    ours = layout(
-        f'{start}#define CUDART_MAJOR {major}\n#include "device_properties.h"\n{body}',
-        tmp_path,
-        tmp_path,
-    )
-    assert ours == real
+    body = main(print_layout("struct cudaDeviceProp", zip(fields, fields, strict=True)))
+    real = told(f"{START}#include <driver_types.h>\n{body}", folders, tmp_path)
+    own = f'#define CUDART_MAJOR {major}\n#include "device_properties.h"\n'
+    assert told(f"{START}{own}{body}", [], tmp_path) == real
 
 
-def test_heads_of_other_structures(headers: tuple[int, Path], tmp_path: Path) -> None:
-    _major, folder = headers
-    program = """
-#include <stdio.h>
-#include <stddef.h>
-#include <driver_types.h>
-#include <cuda.h>
-#define AT(s, f) printf("%zu ", offsetof(s, f))
-int main(void) {
-    AT(struct cudaPointerAttributes, device); AT(struct cudaPointerAttributes, devicePointer);
-    AT(struct cudaPointerAttributes, hostPointer);
-    AT(struct cudaMemPoolProps, handleTypes); AT(struct cudaMemPoolProps, location);
-    AT(CUmemAllocationProp, requestedHandleTypes); AT(CUmemAllocationProp, location);
-    printf("%zu ", sizeof(CUmemAllocationProp));
-    AT(struct cudaLaunchConfig_st, dynamicSmemBytes); AT(struct cudaLaunchConfig_st, stream);
-    AT(struct cudaFuncAttributes, maxThreadsPerBlock);
-    AT(struct cudaFuncAttributes, preferredShmemCarveout);
-    printf("%d %d %d %d", cudaMemPoolAttrReleaseThreshold, cudaMemPoolAttrReservedMemCurrent,
-           cudaMemPoolAttrUsedMemHigh, CU_MEM_LOCATION_TYPE_DEVICE);
-}
-"""
-    if not (folder / "cuda.h").exists():
-        pytest.skip(f"no cuda.h beside {folder}/driver_types.h")
-    # device 4, pointers 8 and 16; pool 4, 8; VMM 4, 8, size 32; launch 24, 32; function 24, 48.
-    expected = "4 8 16 4 8 4 8 32 24 32 24 48 4 5 8 1"
-    assert layout(program, folder, tmp_path) == expected
+@pytest.mark.parametrize("header", OF_HEADERS)
+def test_other_structures_lie_where_the_header_says(
+    headers: tuple[int, list[Path]], header: str, tmp_path: Path
+) -> None:
+    major, folders = headers
+    if not (folders[0] / header).exists():
+        assert header != "driver_types.h"
+        return  # Only the wheels of a whole toolkit have it.
+    start = f"{START}{NO_HALVES}#include <cuda.h>\n#include <driver_types.h>\n#include <{header}>\n"
+    for struct in OF_HEADERS[header]:
+        names = struct.fields.values()
+        lines = print_layout(struct.theirs, zip(names, names, strict=True))
+        real = told(start + main(lines), folders, tmp_path)
+        assert_same(struct, ours(struct, tmp_path, major), real)
+
+
+@pytest.mark.parametrize("struct", NVML, ids=lambda struct: str(struct.theirs))
+def test_nvml_s_structures_lie_where_their_package_says(struct: Struct, tmp_path: Path) -> None:
+    theirs = getattr(pynvml, struct.theirs)
+    real = {name: getattr(theirs, name).offset for name in struct.fields.values()}
+    assert_same(struct, ours(struct, tmp_path), {**real, "sizeof": pynvml.sizeof(theirs)})
+
+
+def test_errors_and_attributes_have_their_numbers(
+    headers: tuple[int, list[Path]], tmp_path: Path
+) -> None:
+    mine = numbers()
+    assert len(mine) == 2 * 18 + 43 + 8 + 6
+    lines = [f'printf("{name} %d\\n", (int){name});' for name in mine]
+    start = f"{START}#include <cuda.h>\n#include <driver_types.h>\n"
+    assert told(start + main(lines), headers[1], tmp_path) == mine
