@@ -24,8 +24,9 @@ _START = ("python3", "suite/start.py")
 _LOCKS = {
     "core": (),
     "report": ("report",),
-    "test": ("report", "test"),
-    "dev": ("report", "test", "dev"),
+    "site": ("report", "site"),
+    "test": ("report", "site", "test"),
+    "dev": ("report", "site", "test", "dev"),
     "torch": ("torch",),
     "tensorflow": ("tensorflow",),
     "tensorflow-cuda": ("tensorflow-cuda",),
@@ -180,10 +181,10 @@ def _make_environment(session: nox.Session, folder: Path, lane: str, pre: list[s
     pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet")
     if lane == "pinned":
         locks = [
-            word for name in ("report", "torch") for word in ("-r", f"requirements/{name}.txt")
+            word for name in ("site", "torch") for word in ("-r", f"requirements/{name}.txt")
         ]
         session.run(*pip, "--require-hashes", *locks, external=True)
-        session.run(*pip, "-e", ".[site]", external=True)
+        session.run(*pip, "--no-deps", "-e", ".", external=True)
     else:
         session.run(*pip, "--upgrade", *pre, "-e", ".[report,site]", *_ROLLING, external=True)
 
@@ -191,6 +192,6 @@ def _make_environment(session: nox.Session, folder: Path, lane: str, pre: list[s
 @nox.session
 def publish(session: nox.Session) -> None:
     """Build the site: docs, report, history and data in one folder, build/site."""
-    session.install("--require-hashes", "-r", "requirements/report.txt")
-    session.install("-e", ".[site]")
+    session.install("--require-hashes", "-r", "requirements/site.txt")
+    session.install("--no-deps", "-e", ".")
     session.run("python", "-m", "allocmark.publish", *session.posargs)
