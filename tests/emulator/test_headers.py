@@ -28,8 +28,10 @@ from .layouts import (
     numbers,
 )
 
-WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12", "nvidia-cuda-nvcc-cu12", "triton")
-WHEELS += ("nvidia-cuda-crt",)
+WHEELS = (
+    *("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12", "triton"),
+    *("nvidia-cuda-crt", "nvidia-cuda-nvcc-cu12"),  # Macros alone.
+)
 START = "#include <stdio.h>\n#include <stddef.h>\n"
 # cuBLAS names these; they need a part of the toolkit that is in no wheel of torch's.
 NO_HALVES = "#define __CUDA_FP16_H__\n#define __CUDA_BF16_H__\n"
