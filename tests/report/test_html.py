@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from allocmark.figures import Figure
 from allocmark.report import csvs, write_report
-from allocmark.report.claims.functions import FUNCTIONS
+from allocmark.report.claims.functions import FUNCTIONS, OF_PLACES
 from allocmark.report.html import columns, layout, sharing
 from allocmark.report.html.words import Words
 from allocmark.report.html.writer import render
@@ -30,8 +30,8 @@ from allocmark.report.notes import apart
 from allocmark.report.numbers import format_value
 from allocmark.report.page import page
 from allocmark.report.stacks import stacks
-from allocmark.report.table import Cell, Table
-from allocmark.store import load
+from allocmark.report.table import UNSETTLED, Cell, Table
+from allocmark.store import FLAG_SEPARATOR, load
 
 LARGEST_BYTES = 3_000_000
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&`{{ 7*7 }}\n\u202e"
@@ -181,11 +181,46 @@ def test_conditions_are_said_once_and_none_is_lost() -> None:
     assert own < 0.6 * sum(len(str(table.conditions)) for table in tables)
 
 
-def test_a_wide_table_keeps_its_ends() -> None:
-    assert columns.hidden(2, ["x"] * 10) == ()
-    hidden = columns.hidden(3, ["x"] * 18)
-    assert len(hidden) == 8
+def test_a_wide_table_keeps_its_ends_and_what_fits() -> None:
+    assert columns.hidden(2, [100.0] * 11) == ()
+    hidden = columns.hidden(3, [100.0] * 18)
+    assert len(hidden) == 7
     assert {0, 1, 2, 3, 17}.isdisjoint(hidden)
+    assert columns.hidden(1, [2000.0] * 4) == (2,), "the ends stay, however wide they are"
+
+
+def _marked(element: Element) -> bool:
+    """Whether a figure of the page bears a mark, or words that say that it has not settled."""
+    return "not settled" in _text(element) or element.find(".//sup") is not None
+
+
+def test_what_is_worked_out_of_an_unsettled_figure_is_marked_everywhere(small: Made) -> None:
+    """A † that a cell has stays with all that follows from the cell: sums, shares, verdicts."""
+    for made in (small, published()):
+        flags = made.store.figures["flags"]
+        root = _parsed(made.html)
+        parents = {child: parent for parent in root.iter("p") for child in parent}
+        places, anchors = _by_id(root), layout.anchors(made.part)
+        derived = 0
+        for table in (table for table in _tables(made) if not table.id.startswith("verdicts")):
+            shown = places[anchors[table.id]].findall(".//tbody//*[@data-v]")
+            cells = [cell for row in apart(table)[0] for cell in row if cell.value is not None]
+            for element, cell in zip(shown, cells, strict=True):
+                if _rests_on_unsettled(flags, cell):
+                    assert _marked(parents.get(element, element)), (table.id, cell.text)
+                    derived += bool(cell.function)
+        for one in made.part.judged:
+            shown = places[f"claim-{one.claim.id}"].findall(".//data")
+            for element, evidence in zip(shown, one.verdict.evidence, strict=True):
+                if _rests_on_unsettled(flags, evidence.cell):
+                    assert "not settled" in _text(element), (one.claim.id, evidence.name)
+                    assert evidence.said.startswith("≈")
+        assert made is small or derived > 10
+
+
+def _rests_on_unsettled(flags: Any, cell: Cell) -> bool:
+    told = {flag for index in cell.rows for flag in str(flags[index]).split(FLAG_SEPARATOR)}
+    return cell.function not in OF_PLACES and not UNSETTLED.isdisjoint(told)
 
 
 def test_a_table_without_figures_is_one_line_with_its_reason(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from allocmark.report.claims.flow import Branch, branches
 from allocmark.report.claims.text import Text
 from allocmark.report.panel import Panel
 from allocmark.report.pictures import INK, PALETTE, Picture, draw
-from allocmark.statistics import FLAG_WIDE
 
 TITLE = Text("From .cuda() to memory", "从 .cuda() 到显存")
 START, SERVED = Text(".cuda() asks for bytes", ".cuda() 请求字节"), Text("served", "得到显存")
@@ -58,7 +57,7 @@ def _label(told: Evidence | Text) -> str:
     if not isinstance(told, Evidence):
         return ""
     label = f"{told.what.en}: {told.cell.text}"
-    return f"{label} (not settled)" if FLAG_WIDE in told.cell.flags else label
+    return f"{label} (not settled)" if told.cell.unsettled else label
 
 
 def _paint(axes: Any, shown: tuple[Branch, ...]) -> None:

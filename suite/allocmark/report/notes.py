@@ -13,7 +13,10 @@ EMULATED = (
     "Emulated GPU: bytes and counts are the real allocators', times and context are not hardware's."
 )
 FLAG_TEXTS = {
-    FLAG_WIDE: f"interval wider than {100 * WIDE_INTERVAL:.0f} % of the median: not settled",
+    FLAG_WIDE: (
+        f"not settled: its interval, or that of a figure it is worked out of, is wider than "
+        f"{100 * WIDE_INTERVAL:.0f} % of the median"
+    ),
     "does-not-repeat": "differs between repeats, though it should not",
     "over-20-ns": "over 20 ns: too much for a loop's own cost",
     "over-10-percent": "differs by more than 10 %",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from allocmark.report.numbers import format_interval, format_range, format_value
+from allocmark.statistics import FLAG_WIDE
 from allocmark.store import FLAG_SEPARATOR
 
 Style = Literal["median", "range"]
@@ -15,6 +16,8 @@ Style = Literal["median", "range"]
 
 
 SPAN = "largest less smallest"
+UNSETTLED = frozenset({FLAG_WIDE, "noisy-cpu", "does-not-repeat"})
+"""Flags of a figure that another run may well give otherwise."""
 NOTHING = "-"
 """What a cell shows that has nothing to be worked out of."""
 
@@ -39,6 +42,11 @@ class Cell:
     rows: tuple[int, ...] = ()
     function: str = ""
     given: tuple[float, ...] = ()
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether the number, or one that it is worked out of, has not settled."""
+        return not UNSETTLED.isdisjoint(self.flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +95,26 @@ def figure(index: int, row: Mapping[str, Any], style: Style = "median") -> Cell:
         reason = row["reason"]
         return Cell("", reason=reason if isinstance(reason, str) else "no reason", rows=(index,))
     known = not math.isnan(row["low"])
-    flags = row["flags"]
     return Cell(
         figure_text(row, style),
         row["value"],
         row["unit"],
         row["low"] if known else None,
         row["high"] if known else None,
-        flags=tuple(flags.split(FLAG_SEPARATOR)) if isinstance(flags, str) else (),
+        flags=flags_of(row),
         rows=(index,),
     )
+
+
+def flags_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the flags of a store row."""
+    flags = row["flags"]
+    return tuple(flags.split(FLAG_SEPARATOR)) if isinstance(flags, str) else ()
+
+
+def inherited(flags: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the flags of what is worked out of figures with these flags: each of them once."""
+    return tuple(dict.fromkeys(flag for own in flags for flag in own))
 
 
 def span(cells: Sequence[Cell]) -> Cell:
@@ -107,4 +125,5 @@ def span(cells: Sequence[Cell]) -> Cell:
     if not known[1:]:
         return Cell(NOTHING, rows=rows)
     value, unit = max(values) - min(values), known[0].unit
-    return Cell(format_value(value, unit), value, unit, rows=rows, function=SPAN)
+    flags = inherited(cell.flags for cell in known)
+    return Cell(format_value(value, unit), value, unit, flags=flags, rows=rows, function=SPAN)

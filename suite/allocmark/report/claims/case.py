@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from allocmark.report.claims.claim import Evidence, Ruling, Verdict
-from allocmark.report.claims.functions import FUNCTIONS
+from allocmark.report.claims.functions import FUNCTIONS, OF_PLACES
 from allocmark.report.claims.text import Text
 from allocmark.report.numbers import format_value
 from allocmark.report.panel import Panel
-from allocmark.report.table import Cell, figure
+from allocmark.report.table import Cell, figure, flags_of, inherited
 from allocmark.store import DOCUMENT_COLUMNS
 
 Place = str | float | bool
@@ -179,6 +179,7 @@ class Case:
             format_value(value, unit),
             value,
             unit,
+            flags=() if function in OF_PLACES else inherited(flags_of(r.record) for r in rows),
             rows=tuple(row.index for row in rows),
             function=function,
             given=given,

@@ -44,6 +44,10 @@ _TITLES = {
 }
 
 
+ABOUT = "≈"
+"""Stands before a figure that has not settled where there is no room for a note."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """One figure that a verdict rests on.
@@ -62,6 +66,11 @@ class Evidence:
         value = self.cell.value
         return self.cell.text if value is None else format_value(value, self.cell.unit)
 
+    @property
+    def said(self) -> str:
+        """The number in a sentence: one that has not settled is said to be about that."""
+        return f"{ABOUT}{self.plain}" if self.cell.unsettled else self.plain
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -79,7 +88,7 @@ class Verdict:
 
     def say(self, text: Text | None, language: Language) -> str:
         """Return one of the verdict's sentences with its figures, nothing for None."""
-        figures = {one.name: one.plain for one in self.evidence}
+        figures = {one.name: one.said for one in self.evidence}
         return "" if text is None else text.say(language, figures)
 
 

@@ -94,6 +94,9 @@ def _smaller_pieces(values: Values) -> float:
     return float(sum(a < b for a, b in _pairs(_in_one_piece(values))))
 
 
+OF_PLACES = frozenset({"axis of the row", "count", "number of pairs", "number of triples"})
+"""Those whose result does not depend on the values, only on which rows there are."""
+
 FUNCTIONS: dict[str, Callable[..., float]] = {
     "ratio": _ratio,
     "difference": _change,

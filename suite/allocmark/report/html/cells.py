@@ -46,15 +46,30 @@ def _cell(cell: Cell, notes: Notes, words: Words) -> str:
         return f"<td class=t>{text}"
     marks = notes.marks(cell)
     tail = f" <sup>{marks}</sup>" if marks else ""
-    return f"<td data-v={number(cell.value)}>{printed(cell.text, words)}{tail}"
+    return f"<td data-v={number(cell.value)}>{_printed(cell.text, tail, words)}"
 
 
-def printed(text: str, words: Words) -> str:
+def longest_line(cell: Cell, notes: Notes) -> str:
+    """Return the longer line of a figure's cell: a range stands below its value."""
+    if cell.reason is not None:
+        return f"n/a{notes.letter(cell)}"
+    first = f"{cell.text} {notes.marks(cell)}".strip()
+    if match := _RANGE.fullmatch(cell.text):
+        return max(first.partition(" (")[0], _range(match), key=len)
+    return first
+
+
+def _printed(text: str, tail: str, words: Words) -> str:
     """Return a figure's text so that it reads alike in both languages, where it can."""
     if match := _RANGE.fullmatch(text):
-        value, low, high, count = match.groups()
-        return f"{escape(value)} <small>({low}–{high}; n = {count})</small>"
-    return str(words.html(text)) if _RATE.match(text) or not _plain(text) else escape(text)
+        return f"{escape(match[1])}{tail}<small>{_range(match)}</small>"
+    told = words.html(text) if _RATE.match(text) or not _plain(text) else escape(text)
+    return f"{told}{tail}"
+
+
+def _range(match: re.Match[str]) -> str:
+    _, low, high, count = match.groups()
+    return f"{low}–{high}; n = {count}"
 
 
 @lru_cache(maxsize=65536)

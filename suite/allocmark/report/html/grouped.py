@@ -8,6 +8,7 @@ from allocmark.report.csvs import number
 from allocmark.report.escape import visible
 from allocmark.report.html.verdicts import CSS, SIGNS, ruling_of
 from allocmark.report.html.words import Words
+from allocmark.report.notes import Notes
 from allocmark.report.table import Cell, Table
 from allocmark.report.tables.document import FIGURE, VERDICT
 
@@ -26,27 +27,31 @@ def headings(table: Table) -> tuple[str, ...]:
     return (table.columns[0], *table.columns[1::3])
 
 
-def body(table: Table, words: Words) -> Markup:
+def body(table: Table, notes: Notes, words: Words) -> Markup:
     """Return the rows: what is said, the figure, the verdict, one below the other."""
     lines = []
     for first, *rest in table.rows:
-        cells = [_said(words, *rest[i : i + 3]) for i in range(0, len(rest), 3)]
+        cells = [_said(notes, words, *rest[i : i + 3]) for i in range(0, len(rest), 3)]
         lines.append(f"<tr><th scope=row>{words.html(first.text)}" + "".join(cells))
     return Markup("\n".join(lines))
 
 
-def _said(words: Words, said: Cell, figure: Cell, verdict: Cell) -> str:
+def _said(notes: Notes, words: Words, said: Cell, figure: Cell, verdict: Cell) -> str:
     if not said.text:
         return "<td class=t>"
-    return f"<td class=t><p>{words.html(said.text)}</p>{_figure(figure, words)}" + _verdict(
+    return f"<td class=t><p>{words.html(said.text)}</p>{_figure(figure, notes, words)}" + _verdict(
         verdict, words
     )
 
 
-def _figure(cell: Cell, words: Words) -> str:
+def _figure(cell: Cell, notes: Notes, words: Words) -> str:
     if cell.value is not None:
         raw = number(cell.value)
-        return f"<p class=fact><data value={raw} data-v={raw}>{words.html(cell.text)}</data></p>"
+        marks = notes.marks(cell)
+        tail = f" <sup>{marks}</sup>" if marks else ""
+        return (
+            f"<p class=fact><data value={raw} data-v={raw}>{words.html(cell.text)}</data>{tail}</p>"
+        )
     why = cell.reason or cell.text
     return f"<p class=about>{words.html(why)}</p>" if why else ""
 

@@ -13,7 +13,6 @@ from allocmark.report.claims.text import Text
 from allocmark.report.csvs import number
 from allocmark.report.html.words import markup
 from allocmark.report.tables.document import filled
-from allocmark.statistics import FLAG_WIDE
 
 CSS = {
     Ruling.HOLDS: "holds",
@@ -28,7 +27,7 @@ SIGNS = {Ruling.HOLDS: "✓", Ruling.IN_PART: "◐", Ruling.FAILS: "✗", Ruling
 
 @dataclass(frozen=True, slots=True)
 class FigureView:
-    """One figure: what it is, how it reads, the raw value, whether its interval is wide."""
+    """One figure: what it is, how it reads, the raw value, whether it has not settled."""
 
     what: Markup
     text: str
@@ -99,8 +98,8 @@ def verdicts(judged: Sequence[Judged]) -> VerdictsView:
 
 
 def _headline(one: Headline) -> HeadlineView:
-    cell, plain = one.evidence.cell, one.evidence.plain
-    text = f"{plain} ×" if cell.unit == "ratio" else plain
+    cell, said = one.evidence.cell, one.evidence.said
+    text = f"{said} ×" if cell.unit == "ratio" else said
     return HeadlineView(one.id, markup(one.what), text, number(cell.value))
 
 
@@ -120,9 +119,7 @@ def _claim(one: Judged, ruling: RulingView) -> ClaimView:
 
 
 def _figure(one: Evidence) -> FigureView:
-    return FigureView(
-        markup(one.what), one.cell.text, number(one.cell.value), FLAG_WIDE in one.cell.flags
-    )
+    return FigureView(markup(one.what), one.cell.text, number(one.cell.value), one.cell.unsettled)
 
 
 def ruling_of(text: Text) -> Ruling | None:

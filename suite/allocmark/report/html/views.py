@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -16,7 +16,7 @@ from allocmark.report.html.words import Words, markup
 from allocmark.report.notes import Absent, Notes, apart, is_figure
 from allocmark.report.page import Section
 from allocmark.report.pictures import Picture
-from allocmark.report.table import Table
+from allocmark.report.table import Cell, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +104,17 @@ def table_view(
     rows, absent = apart(table)
     notes = Notes(rows)
     labels = _leading_labels(table)
-    waiting = columns.hidden(labels, table.columns) if labels < len(table.columns) else ()
+    widths = _widths(table, labels, rows, notes, words)
+    waiting = () if table.whole else columns.hidden(labels, widths)
     body = cells.body(rows, labels, notes, words)
     headings = [
         Column(words.html(name), "num" if any(map(is_figure, column)) else "")
         for name, column in zip(table.columns, zip(*table.rows, strict=True), strict=True)
     ]
     if in_groups := grouped.is_grouped(table):
-        notes, waiting, body = Notes(()), (), grouped.body(table, words)
+        # Its cells say themselves why they are empty.
+        notes = Notes([cell for cell in row if cell.reason is None] for row in rows)
+        waiting, body = (), grouped.body(table, notes, words)
         headings = [Column(words.html(name), "") for name in grouped.headings(table)]
     return TableView(
         identifier,
@@ -148,6 +151,24 @@ def _absent(one: Absent, words: Words) -> tuple[Markup, Markup]:
     owners = [words.row(first, others) for first, others in one.owners]
     names = Text("; ".join(o.en for o in owners), "；".join(o.zh for o in owners))
     return markup(names), words.html(one.reason)
+
+
+def _widths(
+    table: Table, labels: int, rows: Sequence[Sequence[Cell]], notes: Notes, words: Words
+) -> list[float]:
+    """Return about how wide each column is, in whichever language takes more."""
+    widths = [columns.heading_width(heading) for heading in table.columns]
+    for row in rows:
+        for position, cell in enumerate(row):
+            if is_figure(cell):
+                taken = columns.width(cells.longest_line(cell, notes))
+            else:
+                text = words.text(cell.text)
+                taken = max(columns.width(text.en), columns.width(text.zh))
+                # Only what a row is about stays on one line.
+                taken = taken if position < labels else min(taken, columns.WRAPPED)
+            widths[position] = max(widths[position], taken)
+    return widths
 
 
 def _leading_labels(table: Table) -> int:

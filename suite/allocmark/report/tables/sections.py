@@ -219,8 +219,9 @@ COMPARISON: list[Row] = [
     ),
 ]
 _ABOUT = Text(
-    "What the source document says, in our words, each followed by its figure and verdict.",
-    "源文档的说法（以我们的话转述），其后为数值与结论。",
+    "What the source document says, in our words, each followed by its figure and verdict. "
+    "≈ or †: not settled.",
+    "源文档的说法（以我们的话转述），其后为数值与结论。≈ 或 †：尚未稳定。",
 )
 
 

@@ -19,9 +19,11 @@ SOURCE = Text(
 )
 """Whose statements are judged."""
 _ABOUT = Text(
-    f"{SOURCE.en} What is not measured here says what is missing.",
-    f"{SOURCE.zh}未测者说明缺什么。",
+    f"{SOURCE.en} What is not measured here says what is missing. ≈ stands before a figure that "
+    "has not settled, or is worked out of one.",
+    f"{SOURCE.zh}未测者说明缺什么。≈ 表示该数值（或所据数值）尚未稳定。",
 )
+_UNSETTLED = Text(" (not settled)", "（尚未稳定）")
 _COLUMNS = (
     Text("id", "编号"),
     Text("section", "章节"),
@@ -83,8 +85,10 @@ def _row(one: Judged, said: Said) -> tuple[Cell, ...]:
 
 
 def _figures(evidence: Sequence[Evidence]) -> Text:
-    """Return the figures as one text: each with what it is."""
+    """Return the figures as one text: each with what it is, and whether it has not settled."""
+    marks = [_UNSETTLED if one.cell.unsettled else Text("", "") for one in evidence]
+    told = list(zip(evidence, marks, strict=True))
     return Text(
-        "; ".join(f"{one.what.en}: {one.cell.text}" for one in evidence),
-        "；".join(f"{one.what.zh}：{one.cell.text}" for one in evidence),
+        "; ".join(f"{one.what.en}: {one.cell.text}{mark.en}" for one, mark in told),
+        "；".join(f"{one.what.zh}：{one.cell.text}{mark.zh}" for one, mark in told),
     )
