@@ -45,7 +45,7 @@ def flow_chart(panel: Panel) -> Picture | None:
         _paint(axes, shown)
 
     title = f"{TITLE.en} (emulated GPU)" if panel.emulated else TITLE.en
-    return draw("flow", title, data, paint, (9.0, 7.0))
+    return draw("flow", title, data, paint, (9.0, 8.0))
 
 
 def _text(told: Evidence | Text) -> str:

@@ -14,9 +14,11 @@ from allocmark.allocators import BASE
 from allocmark.report.numbers import UNIT_ENDINGS
 from allocmark.report.table import Cell, Style, empty, figure, label
 from allocmark.store import DOCUMENT_COLUMNS, NUMBER_COLUMNS
-from allocmark.units import format_bytes
+from allocmark.units import KIB, format_bytes, parse_bytes
 
 NOT_MEASURED = "not part of this run"
+_ROUND = KIB
+"""Sizes on an axis are round but for a step of less."""
 
 _NO_AXES = {"document", *DOCUMENT_COLUMNS, *NUMBER_COLUMNS, "unit", "kind", "reason", "flags"} - {
     "probe",
@@ -37,7 +39,14 @@ def plain(value: object) -> str:
 
 def size(value: object) -> str:
     """Return an axis of bytes as text."""
-    return format_bytes(value) if isinstance(value, int | float) and not _lacking(value) else ""
+    if _lacking(value) or not isinstance(value, int | float):
+        return ""
+    text = format_bytes(value)
+    rest = value % _ROUND
+    if rest and parse_bytes(text) != value:
+        # One step beyond a round size is another size: an allocator may treat it otherwise.
+        return f"{format_bytes(value - rest)} + {format_bytes(rest)}"
+    return text
 
 
 def metric_title(value: object) -> str:

@@ -88,7 +88,7 @@ def test_the_chart_names_every_step_and_its_figures() -> None:
     assert picture is not None
     assert "served" in picture.svg and "370 ns" in picture.svg
     assert [line.split(",")[0] for line in picture.csv.splitlines()[1:]] == [
-        *("hit", "split", "miss", "give-back", "retry", "oom")
+        *("context", "hit", "split", "miss", "give-back", "retry", "oom")
     ]
     emulated = flow_chart(samples.panel(emulated=True))
     assert emulated is not None and "370 ns" not in emulated.svg

@@ -21,7 +21,10 @@ def process(subject: str, name: Text) -> Callable[[Case], Verdict]:
     def rule(case: Case) -> Verdict:
         shared = case.show(
             "shared",
-            Text("what a second process takes less than the first", "第二个进程比第一个少占"),
+            Text(
+                "shared by two processes (what the second takes less than the first)",
+                "两个进程共享（第二个比第一个少占）",
+            ),
             case.one(tensorflow.PROBE, "shared_bytes", subject=subject),
         )
         own = shared < MIB

@@ -24,7 +24,8 @@ def metered(case: Case, metric: str, **where: str | float) -> Row:
     raise case.missing("context", metric, **where)
 
 
-def _total(case: Case, subject: str, stage: str, loading: str = "LAZY") -> Row:
+def total(case: Case, subject: str, stage: str, loading: str = "LAZY") -> Row:
+    """Return what a process holds after a stage of its start."""
     return metered(case, "total_bytes", subject=subject, stage=stage, module_loading=loading)
 
 
@@ -32,7 +33,7 @@ def _exists(case: Case) -> Verdict:
     taken = case.show(
         "context",
         Text("taken when a context is created, nothing allocated", "创建上下文后、未分配前的占用"),
-        _total(case, "driver", "context"),
+        total(case, "driver", "context"),
     )
     return case.verdict(
         Ruling.HOLDS if taken > 0 else Ruling.FAILS,
@@ -48,7 +49,7 @@ def _exists(case: Case) -> Verdict:
 
 
 def _ignored(case: Case) -> Verdict:
-    row = _total(case, "driver", "context")
+    row = total(case, "driver", "context")
     bare = case.show("bare", Text("a bare context", "空上下文"), row)
     case.work_out(
         "share",
@@ -61,12 +62,12 @@ def _ignored(case: Case) -> Verdict:
     case.show(
         "torch",
         Text("torch after a kernel and a matrix product", "torch 运行内核和矩阵乘之后"),
-        _total(case, "torch", "first matrix product"),
+        total(case, "torch", "first matrix product"),
     )
     case.show(
         "eager",
         Text("the same with EAGER module loading", "同上，模块 EAGER 加载"),
-        _total(case, "torch", "first matrix product", "EAGER"),
+        total(case, "torch", "first matrix product", "EAGER"),
     )
     if bare >= SEVERAL_HUNDRED:
         ruling = Ruling.HOLDS
@@ -89,8 +90,8 @@ def _ignored(case: Case) -> Verdict:
 
 
 def _contents(case: Case) -> Verdict:
-    lazy = _total(case, "torch", "context")
-    eager = _total(case, "torch", "context", "EAGER")
+    lazy = total(case, "torch", "context")
+    eager = total(case, "torch", "context", "EAGER")
     modules = case.work_out(
         "modules",
         Text("more when torch's modules are loaded at once", "torch 模块一次全部加载时增加"),

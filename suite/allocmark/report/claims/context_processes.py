@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from allocmark.report.claims.case import Case, Row
+from allocmark.report.claims.case import Case, MissingFigureError, Row
 from allocmark.report.claims.claim import Claim, Ruling, Verdict
-from allocmark.report.claims.context import METERS, SEVERAL_HUNDRED
+from allocmark.report.claims.context import METERS, SEVERAL_HUNDRED, total
 from allocmark.report.claims.text import Text
 
 _ALIKE = 0.1
@@ -25,20 +25,39 @@ def _multiple(case: Case) -> Verdict:
         "",
         (float(most),),
     )
+    used = _used(case)
     shared = abs(many - one) > _ALIKE * one
     ruling = Ruling.HOLDS if many >= SEVERAL_HUNDRED and not shared else Ruling.FAILS
     return case.verdict(
         ruling,
         Text(
             "{processes} idle processes hold {many} each, as one alone does ({one}). One for each "
-            "process is the least there can be: it is no fault by itself.",
+            "process is the least there can be: it is no fault by itself." + used.en,
             "{processes} 个空闲进程各占 {many}，与单个进程（{one}）相同。"
-            "每进程一个已是最少，本身不是错误。",
+            "每进程一个已是最少，本身不是错误。" + used.zh,
         ),
         Text(
             "Processes share no context: each pays for its own in full.",
             "进程之间不共享上下文，各自全额承担。",
         ),
+    )
+
+
+def _used(case: Case) -> Text:
+    """Return what a process that works holds beyond that, where it was measured."""
+    one = case.apart()
+    try:
+        rows = [total(one, "torch", "first matrix product"), total(one, "torch", "context")]
+    except MissingFigureError:
+        return Text("", "")
+    what = Text(
+        "torch's first tensor, kernel and matrix product add", "torch 首个张量、内核、矩阵乘增加"
+    )
+    case.work_out("used", what, "difference", rows, "bytes")
+    return Text(
+        " A first tensor, kernel and matrix product add {used} in torch: a few hundred MB need "
+        "not be idle contexts.",
+        "torch 的首个张量、内核和矩阵乘再增加 {used}：几百 MB 未必是空闲的上下文。",
     )
 
 

@@ -10,10 +10,6 @@ from allocmark.report.claims.claim import Claim, Ruling, Verdict
 from allocmark.report.claims.text import Text
 
 SECTION = "3.5"
-_GUESSING = 1.5
-"""A sign whose precision is below this many times the base rate hardly beats guessing."""
-_GOOD_PRECISION = 0.75
-_GOOD_RECALL = 0.5
 _MANY_RETRIES = 5
 _MOST = 0.5
 _OFTEN = 1 / 3
@@ -30,11 +26,7 @@ def _predictor(case: Case, sign: scores.Sign, condition: Text, cause: Text) -> V
             condition.en + " It comes {lead} events before the failure (median).",
             condition.zh + "它比失败早 {lead} 个事件（中位数）。",
         )
-    if precision >= _GOOD_PRECISION and recall >= _GOOD_RECALL:
-        ruling = Ruling.HOLDS
-    else:
-        ruling = Ruling.FAILS if precision < _GUESSING * base else Ruling.IN_PART
-    return case.verdict(ruling, condition, cause)
+    return case.verdict(scores.ruling(precision, recall, base), condition, cause)
 
 
 def _rule_30(case: Case) -> Verdict:
@@ -158,7 +150,7 @@ def _most_oom(case: Case) -> Verdict:
     if enough <= _MOST:
         ruling = Ruling.FAILS
     else:
-        beaten = min(precisions) >= _GUESSING * base
+        beaten = scores.beats_guessing(min(precisions), base)
         ruling = Ruling.HOLDS if beaten else Ruling.IN_PART
     return case.verdict(
         ruling,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from allocmark.report.claims.case import Case, MissingFigureError
 from allocmark.report.claims.claim import Claim, Evidence, Ruling, Verdict
+from allocmark.report.claims.context import total
 from allocmark.report.claims.judge import NO_TIMES
 from allocmark.report.claims.text import Text
 from allocmark.report.claims.torch_traits import NATIVE, NO_CACHE, latency, pairs
@@ -90,6 +91,12 @@ def branches(case: Case) -> tuple[Branch, ...]:
     """Return the steps in order, from what is tried first."""
     return (
         Branch(
+            "context",
+            Text("a process's first call: its context", "进程首次调用：创建上下文"),
+            _of_context(case, _context_cost),
+            _of_context(case, _context_bytes),
+        ),
+        Branch(
             "hit",
             Text("the cache has a free block that fits", "缓存中有合适的空闲块"),
             _cost(case, "hit_time", _ALLOCATION, "hit", "alloc"),
@@ -146,6 +153,22 @@ def _told(case: Case, take: Callable[[Case], float]) -> Evidence | Text:
     return one.evidence[-1]
 
 
+def _of_context(case: Case, take: Callable[[Case], float]) -> Evidence | Text:
+    return NO_TIMES if case.panel.emulated else _told(case, take)
+
+
+def _context_cost(case: Case) -> float:
+    row = case.one(
+        "context", "stage_seconds", subject="torch", stage="context", module_loading="LAZY"
+    )
+    return case.show("context_time", Text("to create it", "创建用时"), row)
+
+
+def _context_bytes(case: Case) -> float:
+    what = Text("once in a process; it holds then", "每个进程一次；此后占用")
+    return case.show("context_bytes", what, total(case, "torch", "context"))
+
+
 def _cost(case: Case, name: str, what: Text, path: str, call: str) -> Evidence | Text:
     if case.panel.emulated:
         return NO_TIMES
@@ -175,8 +198,8 @@ def _flow(case: Case) -> Verdict:
             "被拒绝时清空缓存再试，显存不足时共 {retries} 次；仍有 {failed} 次运行失败。",
         ),
         Text(
-            "Each step is slower than the one before, and is taken only when that one fails.",
-            "每一步都比前一步慢，只有前一步不成才走。",
+            "A step is taken only when the one before it did not do.",
+            "只有前一步不成才走下一步。",
         ),
     )
 

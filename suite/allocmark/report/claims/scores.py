@@ -12,20 +12,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from allocmark.report.claims.case import Case, MissingFigureError, Row
+from allocmark.report.claims.claim import Ruling
 from allocmark.report.claims.functions import FUNCTIONS
 from allocmark.report.claims.text import Text
 
 PROBE = "pressure"
 CACHE_SHARE = 0.3
 """The share of the cache from which the source document speaks of serious fragmentation."""
-CANDIDATES = (
-    "retries_before",
-    "cache_share_max_before",
-    "cache_share_last_before",
-    "reserved_share_last_before",
-    "unreturnable_share_max_before",
-)
-"""Signs that a better rule is chosen from."""
+CANDIDATES = {
+    "retries_before": Text("num_alloc_retries", "num_alloc_retries"),
+    "cache_share_max_before": Text("cache share, largest seen", "缓存占比（曾达最大）"),
+    "cache_share_last_before": Text("cache share, last reading", "缓存占比（最后读数）"),
+    "reserved_share_last_before": Text(
+        "reserved over capacity, last reading", "保留量与容量之比（最后读数）"
+    ),
+    "unreturnable_share_max_before": Text(
+        "what cannot be given back (live blocks, and free ones beside them) over capacity, "
+        "largest seen",
+        "无法归还的量（活动块及其同段空闲）与容量之比（曾达最大）",
+    ),
+}
+"""Signs that a better rule is chosen from, in words."""
+_GUESSING = 1.5
+"""A sign whose precision is below this many times the base rate hardly beats guessing."""
+_GOOD_PRECISION = 0.75
+_GOOD_RECALL = 0.5
 _PLACE = ("subject", "workload", "capacity_ratio")
 _STEPS = 20
 
@@ -37,6 +48,18 @@ class Sign:
     metric: str
     above: float
     first: str | None = None
+
+
+def ruling(precision: float, recall: float, base: float) -> Ruling:
+    """Return whether a sign with these shares announces failed allocations."""
+    if precision >= _GOOD_PRECISION and recall >= _GOOD_RECALL:
+        return Ruling.HOLDS
+    return Ruling.IN_PART if beats_guessing(precision, base) else Ruling.FAILS
+
+
+def beats_guessing(precision: float, base: float) -> bool:
+    """Whether a precision is clearly above the share of failures among all runs."""
+    return precision >= _GUESSING * base
 
 
 RULE_30 = Sign("cache_share_max_before", CACHE_SHARE, "first_cache_share_event")

@@ -29,7 +29,7 @@ def _taken(case: Case, size: float) -> Row:
 def _big_block(case: Case) -> Verdict:
     names = ("small", "middle", "large")
     found: dict[str, tuple[float, float]] = {}
-    for name, wanted in zip(names, (MIB, 2 * MIB, 100 * MIB), strict=True):
+    for name, wanted in zip(names, (MIB, 9 * MIB, 100 * MIB), strict=True):
         row = _taken(case, wanted)
         asked = case.work_out(
             f"{name}_asked",
@@ -96,8 +96,9 @@ def _fewer_calls(case: Case) -> Verdict:
     return case.verdict(
         Ruling.HOLDS if share < _FEWER else Ruling.IN_PART if share < 1 else Ruling.FAILS,
         Text(
-            "{saved} calls are saved over all workloads: {share} of them are left.",
-            "所有负载共节省 {saved} 次调用，只剩 {share}。",
+            "Of the calls without a cache {share} are left, {saved} fewer over all workloads: by "
+            "large blocks and their reuse together.",
+            "与无缓存相比只剩 {share} 的调用，所有负载共少 {saved} 次：由大块及其重用共同带来。",
         ),
         Text(
             "One segment serves many requests, one after another and side by side.",

@@ -64,8 +64,10 @@ def stated_table(
     lines = []
     for first, stated in rows:
         line = [said(first)]
+        told: set[str] = set()
         for one in stated:
-            line += _cells(by_id[one.claim], one, said)
+            line += _cells(by_id[one.claim], one, said, one.claim not in told)
+            told.add(one.claim)
         line += [label("")] * (len(headings) - len(line))
         lines.append(tuple(line))
     return Table(
@@ -79,7 +81,8 @@ def stated_table(
     )
 
 
-def _cells(judged: Judged, stated: Stated, said: Said) -> list[Cell]:
+def _cells(judged: Judged, stated: Stated, said: Said, explained: bool) -> list[Cell]:
+    """Return what is said, its figure and verdict; why it is so where that is `explained`."""
     verdict = judged.verdict
     found = next((one for one in verdict.evidence if one.name == stated.figure), None)
     if found is not None:
@@ -89,7 +92,7 @@ def _cells(judged: Judged, stated: Stated, said: Said) -> list[Cell]:
     else:
         shown = label("")
     words = verdict.ruling.words
-    if verdict.ruling in _EXPLAINED and verdict.condition is not None:
+    if explained and verdict.ruling in _EXPLAINED and verdict.condition is not None:
         condition = filled(judged, verdict.condition)
         words = Text(f"{words.en}: {condition.en}", f"{words.zh}：{condition.zh}")
     return [said(stated.words), shown, said(words)]

@@ -237,8 +237,8 @@ def torch(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
     columns = (
         Text("feature", "特点"),
         Text("explanation", "说明"),
-        Text("influence", "影响"),
-        Text("influence, second half", "影响（后半）"),
+        Text("influence: gain", "影响：好处"),
+        Text("influence: price", "影响：代价"),
     )
     traits = Text("Three traits of PyTorch's strategy", "PyTorch 分配策略的三大特点")
     code = Text("What the code example's calls really show", "示例代码各调用实际显示什么")
