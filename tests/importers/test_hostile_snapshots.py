@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from snapshot_support import BASE, entry, snapshot, write
+from snapshot_support import BASE, block, entry, segment, snapshot, write
 
 from allocmark.errors import AllocmarkError
 from allocmark.importers import reader, restricted_pickle
@@ -114,6 +114,12 @@ def test_plain_data_that_is_no_snapshot(data: object) -> None:
         (snapshot([entry("alloc", BASE, 1 << 70)]), "else than a number of 64 bits stands where"),
         (snapshot([entry("alloc", BASE, -5)]), "the size of an entry is below zero or beyond"),
         (7, "it has no list of segments"),
+        (snapshot([], allocator_settings="none"), "allocator_settings of it is no dictionary"),
+        (snapshot([], allocmark=[1]), "allocmark of it is no dictionary"),
+        (
+            snapshot([], [segment(BASE, 1024, [block(BASE - 512, 512)])]),
+            "a block of it lies outside its segment",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_plain_words(tmp_path: Path, data: Any, words: str) -> None:

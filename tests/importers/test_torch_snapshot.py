@@ -221,6 +221,12 @@ def test_the_setting_however_it_was_made(
     assert reader.read(write(tmp_path / "s.pickle", data)).setting == conf
 
 
+@pytest.mark.parametrize("counters", ["none", {"0": 7}, {"0": {"retries": "x"}}, None])
+def test_counters_of_another_kind_are_passed_over(tmp_path: Path, counters: Any) -> None:
+    data = usual() | {"allocmark": {"counters": counters}}
+    assert "retries" not in reader.read(write(tmp_path / "s.pickle", data)).counted
+
+
 def test_a_run_on_the_cpu_has_nothing_to_replay(tmp_path: Path) -> None:
     path = write(tmp_path / "s.pickle", {"segments": [], "device_traces": [[], []]})
     with pytest.raises(AllocmarkError, match="no memory of a GPU: was the program run on the CPU"):

@@ -33,6 +33,11 @@ def test_the_oom_text_tells_both_terms() -> None:
     assert card is not None and card.value_bytes == 24 * GIB
 
 
+@pytest.mark.parametrize("size", ["1.2.3 GiB", "9" * 4000 + " GiB", ". MiB", "-1 GiB"])
+def test_a_size_that_is_none_is_passed_over(size: str) -> None:
+    assert outside.card_bytes(None, {"oom_text": f"has a total capacity of {size}"}) is None
+
+
 def test_the_meter_tells_what_the_driver_misses_beyond_reserved() -> None:
     facts = {"total_bytes": 24 * GIB, "free_bytes": 10 * GIB, "reserved_bytes": 13 * GIB}
     found = outside.outside_bytes(None, facts | {"gpu": "NVIDIA H200"})

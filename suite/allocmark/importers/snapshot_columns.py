@@ -115,7 +115,8 @@ class _Reader:
         private = int(any(int(part) for part in pool))
         address, stream = _number(segment["address"]), _number(segment["stream"])
         expandable = int(bool(segment.get("is_expandable", False)))
-        row = (address, _number(segment["total_size"]), stream, private, expandable)
+        size = _number(segment["total_size"])
+        row, end = (address, size, stream, private, expandable), address + size
         self._segments.setdefault(device, []).append(row)
         blocks = self._blocks.setdefault(device, [])
         self._count(len(segment["blocks"]) + 1)
@@ -124,6 +125,8 @@ class _Reader:
             at = _number(block.get("address", at))
             size = _number(block["size"])
             requested = _number(block.get("requested_size", size))
+            if not address <= at <= at + size <= end:
+                raise NotASnapshotError("a block of it lies outside its segment")
             state = STATES.index(_OLD_STATES.get(block["state"], block["state"]))
             blocks.append((at, size, requested, state, stream, self._stack_of(block)))
             at += size
@@ -173,8 +176,8 @@ class _Reader:
         return {
             "devices": {str(d): self._devices.get(d, 0) for d in sorted(devices)},
             "stacks": self._stacks.kept,
-            "settings": _plain(data.get("allocator_settings") or {}),
-            "allocmark": _plain(data.get("allocmark") or {}),
+            "settings": _mapping(data, "allocator_settings"),
+            "allocmark": _mapping(data, "allocmark"),
             "other_actions": self._others,
         }
 
@@ -194,6 +197,14 @@ class _Reader:
         self._seen += more
         if self._seen > self._most:
             raise NotASnapshotError("it names more entries than its bytes can hold")
+
+
+def _mapping(data: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return one of the dictionaries beside the segments as plain values, empty where missing."""
+    found = data.get(name) or {}
+    if not isinstance(found, dict):
+        raise NotASnapshotError(f"{name} of it is no dictionary")
+    return dict(_plain(found))
 
 
 def _number(value: Any) -> int:

@@ -29,7 +29,7 @@ def recorded(header: Mapping[str, Any]) -> str | None:
         words.append(f"garbage_collection_threshold:{threshold:g}")
     divisions = settings.get("roundup_power2_divisions")
     if isinstance(divisions, dict) and any(divisions.values()):
-        different = set(divisions.values())
+        different = set(map(str, divisions.values()))
         if len(different) == 1:
             words.append(f"roundup_power2_divisions:{different.pop()}")
         else:

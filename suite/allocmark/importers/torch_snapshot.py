@@ -90,8 +90,10 @@ def _counted(file: SnapshotFile, device: int, events: Events) -> dict[str, int]:
         counted |= {"segments": segments, "peak_segments": most_segments}
     if events.failed:
         counted["ooms"] = len(events.failed)
-    stats = file.header["allocmark"].get("counters", {}).get(str(device), {})
-    known = {name: int(value) for name, value in stats.items() if isinstance(value, int)}
+    all_stats = file.header["allocmark"].get("counters")
+    stats = all_stats.get(str(device)) if isinstance(all_stats, dict) else None
+    told = stats.items() if isinstance(stats, dict) else ()
+    known = {name: int(value) for name, value in told if isinstance(value, int)}
     if not known.get("peak_segments", 1):
         del known["peak_segments"]  # All of them expandable.
     return counted | known

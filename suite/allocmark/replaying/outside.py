@@ -16,7 +16,7 @@ from allocmark.units import GIB, KIB, MIB, format_bytes
 
 _UNLISTED_BYTES = 64 * MIB
 _UNITS = {"bytes": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
-_SIZE = r"([\d.]+) (bytes|KiB|MiB|GiB)"
+_SIZE = r"(\d{1,15}(?:\.\d+)?) (bytes|KiB|MiB|GiB)"
 _IN_USE = re.compile(rf"this process has {_SIZE} memory in use")
 _ALLOCATED = re.compile(rf"{_SIZE} is allocated by PyTorch")
 _RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")

@@ -57,20 +57,29 @@ def loads(content: bytes, kind: str, version: int, what: str) -> Columns:
             raw = stream.read(_LARGEST_BYTES + 1)
         if len(raw) > _LARGEST_BYTES:
             raise ValueError("it unpacks to more than 1 GiB")
-        line, separator, rest = raw.partition(b"\n")
-        first = json.loads(line) if separator else None
+        end = raw.find(b"\n")
+        first = json.loads(raw[:end]) if end >= 0 else None
         if not isinstance(first, dict) or first.get("format") != kind:
             raise AllocmarkError(f"{what} is not a file of the format {kind}: record it again")
         if first["version"] != version:
             raise AllocmarkError(
-                f"{what} has version {first['version']} of its format, "
+                f"{what} has version {_shown(first['version'])} of its format, "
                 f"this allocmark reads {version}: upgrade it"
             )
         if not isinstance(first["header"], dict):
             raise ValueError("its header is not an object")
-        return Columns(first["header"], _columns(first["columns"], rest))
-    except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError) as error:
-        raise AllocmarkError(f"{what} is damaged ({error}): fetch or record it again") from error
+        return Columns(first["header"], _columns(first["columns"], memoryview(raw)[end + 1 :]))
+    except RecursionError:
+        raise AllocmarkError(f"{what} is damaged (it is nested too deep): fetch it again") from None
+    except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise AllocmarkError(
+            f"{what} is damaged ({_shown(error)}): fetch or record it again"
+        ) from error
+
+
+def _shown(value: object) -> str:
+    """Return what a file says as a short text that a terminal only shows."""
+    return "".join(c if c.isprintable() else "?" for c in str(value)[:200])
 
 
 def narrow(values: Column) -> Column:
@@ -78,7 +87,7 @@ def narrow(values: Column) -> Column:
     return values.astype(np.min_scalar_type(int(values.max(initial=0))))
 
 
-def _columns(described: Any, rest: bytes) -> dict[str, Column]:
+def _columns(described: Any, rest: memoryview) -> dict[str, Column]:
     columns: dict[str, Column] = {}
     at = 0
     for name, code, length in described:
