@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import statistics
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from allocmark.meters.quiet import QuietCores
+from allocmark.meters.quiet import Look, QuietCores, Reference
 
 
 @pytest.fixture(autouse=True)
@@ -20,12 +21,17 @@ def _same_cores_afterwards() -> Iterator[None]:
 
 
 def _cores(monkeypatch: pytest.MonkeyPatch, speeds: Iterator[int]) -> QuietCores:
-    """Return cores whose reference work takes what `speeds` says, from the first reading on."""
+    """Return cores on which the errand takes what `speeds` says, from the first reading on."""
     cores = QuietCores()
-    monkeypatch.setattr(cores, "_work", lambda: 100)
+    monkeypatch.setattr(cores, "_work", lambda: Reference(100, 100))
     cores.__enter__()
-    monkeypatch.setattr(cores, "_work", lambda: next(speeds))
+    monkeypatch.setattr(cores, "_work", lambda: Reference(100, next(speeds)))
     return cores
+
+
+def _kept(cores: QuietCores, readings: Iterator[int], count: int) -> tuple[list[int], bool]:
+    taken = cores.take(lambda: next(readings), count)
+    return list(taken.readings), taken.quiet
 
 
 def _forever(*values: int) -> Iterator[int]:
@@ -36,16 +42,14 @@ def _forever(*values: int) -> Iterator[int]:
 
 def test_undisturbed_readings_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = _cores(monkeypatch, _forever(100))
-    readings = iter(range(11))
-    assert cores.take(lambda: next(readings), 10) == (list(range(1, 11)), True)
+    assert _kept(cores, iter(range(11)), 10) == (list(range(1, 11)), True)
     assert cores.refused_share == 0
 
 
 def test_a_reading_is_refused_by_the_work_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     # settle, a reading to warm up, before; reading 7; after: slow; settle again; readings 8, 9.
     cores = _cores(monkeypatch, _forever(100, 100, 200, 100))
-    readings = iter([6, 7, 8, 9])
-    assert cores.take(lambda: next(readings), 2) == ([8, 9], True)
+    assert _kept(cores, iter([6, 7, 8, 9]), 2) == ([8, 9], True)
     assert (cores.taken, cores.refused) == (2, 1)
 
 
@@ -53,16 +57,14 @@ def test_where_no_core_is_quiet_the_least_disturbed_fill_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cores = _cores(monkeypatch, _forever(150))
-    readings = iter(range(1000))
-    kept, quiet = cores.take(lambda: next(readings), 5)
+    kept, quiet = _kept(cores, iter(range(1000)), 5)
     assert len(kept) == 5
     assert not quiet
 
 
 def test_the_value_of_a_reading_plays_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = _cores(monkeypatch, _forever(100))
-    readings = iter([5, 1, 1_000_000, 1])
-    assert cores.take(lambda: next(readings), 3)[0] == [1, 1_000_000, 1]
+    assert _kept(cores, iter([5, 1, 1_000_000, 1]), 3)[0] == [1, 1_000_000, 1]
 
 
 def test_the_cores_are_given_back_even_after_an_error() -> None:
@@ -74,19 +76,49 @@ def test_the_cores_are_given_back_even_after_an_error() -> None:
 
 def test_the_reference_work_takes_microseconds_and_repeats() -> None:
     with QuietCores() as cores:
-        taken = [cores._work() for _ in range(200)]
-    assert 200 < min(taken) < 100_000
+        taken = [cores.look() for _ in range(200)]
+    assert 200 < min(one.errand_ns for one in taken) < 100_000
+    assert 50 < min(one.chain_ns for one in taken) < 20_000
+
+
+def test_what_interrupts_the_reference_work_is_no_pace() -> None:
+    cores = QuietCores(500)
+    cores._quiet_ratio, cores.pace_ns = 3.0, 500.0
+    look = cores.between(Reference(90_000, 1500), Reference(500, 1500))
+    assert (look.pace_ns, look.slowness) == (500, 1.0)
+    assert cores.between(Reference(500, 1500), Reference(500, 90_000)).slowness == 60
+
+
+def test_the_quiet_ones_are_chosen_and_brought_to_one_pace() -> None:
+    cores = QuietCores(500)
+    cores.pace_ns = 500.0
+    readings = [(Look(500, 1.0), 10.0), (Look(250, 1.05), 6.0), (Look(500, 1.7), 99.0)]
+    assert cores.choose(readings, 1) == ([10.0, 12.0], False)
+    assert cores.choose(readings, 3) == ([10.0, 12.0, 99.0], True)
+    assert cores.choose([], 3) == ([], False)
+
+
+@pytest.mark.parametrize(("asked", "taken"), [(110.0, 110.0), (None, 100.0), (1000.0, 100.0)])
+def test_the_pace_is_the_one_asked_for_on_the_same_computer_only(
+    monkeypatch: pytest.MonkeyPatch, asked: float | None, taken: float
+) -> None:
+    cores = QuietCores(asked)
+    monkeypatch.setattr(cores, "_work", lambda: Reference(100, 300))
+    with cores:
+        assert cores.pace_ns == taken
 
 
 class _BusyHost:
     """Cores that are shared most of the time, in periods, as seen on a shared host of an H200.
 
     Time passes only by what is done: a move takes 60 microseconds and leaves cold caches behind, in
-    which work takes four times as long; a neighbour makes everything take 1.7 times as long.
+    which work takes four times as long; a neighbour makes it take 1.7 times as long, the chain of
+    multiplications hardly longer. The frequency of each core steps by 15 %.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, quiet_share: float) -> None:
-        self.now_ns, self.core, self.cold, self.base_ns = 0.0, 0, 0, 1500
+        self.now_ns, self.core, self.cold, self.base_ns = 0.0, 0, 0, 500
+        self.steps = True
         self.random = random.Random(7)
         self.share = quiet_share
         self.until = [0.0] * 16
@@ -107,15 +139,23 @@ class _BusyHost:
             self.until[self.core] += self.random.expovariate(1 / mean)
         return 1.0 if self.quiet[self.core] else 1.7
 
-    def work(self) -> int:
-        taken = self.base_ns * self.slow() * (4 if self.cold else 1) * self.random.uniform(1, 1.05)
+    def frequency(self) -> float:
+        """Return what the core's frequency makes everything take, in steps of some milliseconds."""
+        step = int(self.now_ns / 5e6) + 7 * self.core
+        return 1 + 0.05 * (step % 4) if self.steps else 1.0
+
+    def work(self) -> Reference:
+        base = self.base_ns * self.frequency() * self.random.uniform(1, 1.02)
+        slow = self.slow()
+        chain = base * (1.03 if slow > 1 else 1)
+        errand = 3 * base * slow * (4 if self.cold else 1) * self.random.uniform(1, 1.02)
         self.cold = max(0, self.cold - 1)
-        self.now_ns += taken + 1500
-        return int(taken)
+        self.now_ns += chain + errand + 1500
+        return Reference(int(chain), int(errand))
 
     def read(self) -> float:
         """Return what a batch takes: 20 microseconds on a core of our own with warm caches."""
-        taken = 20_000 * self.slow() * (1.5 if self.cold else 1)
+        taken = 20_000 * self.frequency() * self.slow() * (1.5 if self.cold else 1)
         self.cold = 0
         self.now_ns += taken
         return taken
@@ -126,30 +166,44 @@ def test_quiet_readings_are_found_on_a_host_that_is_busy_most_of_the_time(
     monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
     host = _BusyHost(monkeypatch, share)
-    cores = QuietCores()
+    cores = QuietCores(500)
     monkeypatch.setattr(cores, "_work", host.work)
     with cores:
         begin = host.now_ns
-        kept, quiet_ones = cores.take(host.read, 200)
+        taken = cores.take(host.read, 200)
         took_s = (host.now_ns - begin) / 1e9
-    assert quiet_ones
+    assert taken.quiet
     assert took_s < 0.3
-    undisturbed = sum(reading == 20_000 for reading in kept)
-    assert undisturbed >= 0.95 * len(kept)
+    at_one_pace = [reading * factor for reading, factor in taken]
+    undisturbed = sum(abs(reading / 20_000 - 1) < 0.04 for reading in at_one_pace)
+    assert undisturbed >= 0.95 * len(at_one_pace)
 
 
-@pytest.mark.parametrize(("factor", "quiet_ones"), [(1.08, True), (1.3, False)])
-def test_where_all_cores_became_slower_readings_end_in_time(
-    monkeypatch: pytest.MonkeyPatch, factor: float, quiet_ones: bool
+@pytest.mark.parametrize("factor", [1.08, 1.25])
+def test_a_lower_frequency_of_all_cores_refuses_nothing_and_changes_no_figure(
+    monkeypatch: pytest.MonkeyPatch, factor: float
 ) -> None:
-    """A lower frequency is no neighbour: only what is far from the standard is called noisy."""
     host = _BusyHost(monkeypatch, 0.999)
-    monkeypatch.setattr(host.random, "uniform", lambda low, high: low)
-    cores = QuietCores()
+    host.steps = False
+    cores = QuietCores(500)
     monkeypatch.setattr(cores, "_work", host.work)
     with cores:
-        host.base_ns = int(1500 * factor)
+        host.base_ns = int(500 * factor)
+        monkeypatch.setattr(host, "frequency", lambda: 1.0)
+        taken = cores.take(lambda: host.read() * factor, 200)
+    assert taken.quiet
+    assert cores.refused_share < 0.05
+    middle = statistics.median(reading * by for reading, by in taken)
+    assert middle == pytest.approx(20_000, rel=0.03)
+
+
+def test_where_all_cores_are_shared_readings_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = _BusyHost(monkeypatch, 0.999)
+    cores = QuietCores(500)
+    monkeypatch.setattr(cores, "_work", host.work)
+    with cores:
+        monkeypatch.setattr(host, "slow", lambda: 1.7)
         begin = host.now_ns
-        kept, quiet = cores.take(host.read, 200)
-    assert (len(kept), quiet) == (200, quiet_ones)
-    assert (host.now_ns - begin) / 1e9 < 0.2
+        taken = cores.take(host.read, 200)
+    assert (len(taken.readings), taken.quiet) == (200, False)
+    assert (host.now_ns - begin) / 1e9 < 0.3

@@ -105,10 +105,13 @@ def emulated(*asked: tuple[str, dict[str, Any], str], gpus: int = 1) -> list[Tol
 WALK = {"part": "points", "way": None, "quick": True}
 
 
-def test_it_is_an_experiment_of_the_suite() -> None:
+def test_it_is_an_experiment_of_the_suite(monkeypatch: pytest.MonkeyPatch) -> None:
     assert experiment("tensorflow_policy") is policy.EXPERIMENT
     full = PROFILES["full"]
+    monkeypatch.setattr(policy, "why_absent", lambda framework: None)
     assert policy.EXPERIMENT.subjects([], full) == list(SUBJECTS)
+    monkeypatch.setattr(policy, "why_absent", lambda framework: "it is not installed")
+    assert policy.EXPERIMENT.subjects([], full) == list(MODES)
     assert {policy.EXPERIMENT.framework(mode) for mode in MODES} == {"tensorflow"}
     assert policy.EXPERIMENT.framework("torch") == "torch"
 

@@ -1,37 +1,41 @@
-"""Readings taken only while nobody else slows the core, judged by work of our own.
+"""Readings taken only while nobody else slows the core, and what they would be at one frequency.
 
 On a shared host a core may run at half its speed for milliseconds, because another virtual machine
-uses its other hyper-thread: the same cached hit then reads 0.4 or 0.7 microseconds, and a median
-over both says which of them was more frequent. So a fixed piece of reference work is timed before
-and after each reading. Where either took over `AIM` times what it takes on a quiet core, the
-reading is refused and the next one is tried, on another core if need be; readings beyond
-`TOLERANCE` make a cell noisy. What is refused depends on the reference work alone, never on the
-reading.
+uses its other hyper-thread: the same cached hit then reads 0.46 or 0.83 microseconds, and a median
+over both says which of them was more frequent. And what other cores do moves a core's frequency by
+15 %. So two fixed pieces of work (``native/reference.c``) are timed before and after each reading:
+a chain of multiplications, which tells how fast the core runs (its pace), and an errand that a
+neighbour slows as it slows a hit. Where errand over chain was beyond `TOLERANCE` times what it is
+on a core of our own, the reading is refused and the next one is tried, on another core if need be.
+Each reading comes with the factor that brings it to one pace for all. What is refused, and the
+factor, depend on the reference work alone, never on the reading.
+
+Over ten processes on such a host, medians of quiet hits were 4 % apart as read and 1 % at one
+pace.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import sys
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from allocmark.meters.timing import clock, library
 
 Reading = TypeVar("Reading")
 
-TOLERANCE = 1.12
-"""A shared core takes half as long again; what lies below is frequency."""
-AIM = 1.06
-"""Cores of a host run at frequencies some 4 % apart, and a hit is as much slower: of the quiet
-readings those at the fastest one are taken, as far as there is time for them. Two runs then read at
-one frequency, where the host lets both have it."""
+TOLERANCE = 1.1
+"""A shared core takes at least 1.4 times as long for its errands: nothing else lies in between."""
 _ON_ONE_CORE = 32
 """Readings kept before the next core's turn: cores differ, and a median should not depend on which
 one the process was started on."""
+AT_ONE_PACE = ", at one core pace"
+"""How the meter of readings ends that were brought to one pace."""
 FLAG_NOISY = "noisy-cpu"
 """Too few readings came from a quiet core: the least disturbed of the others fill them up."""
 _WARM_UP = 4
@@ -39,36 +43,82 @@ _WARM_UP = 4
 nothing of ours in its caches, and the first takes four times as long on the quietest."""
 _CALIBRATIONS = 40
 _CALIBRATION_ROUNDS = 75
-_QUIET_QUANTILE = 0.02
-"""The standard is what the fastest fiftieth of the reference works takes, all cores in turns: on a
-busy host a core is ours alone for a twentieth of the time, and a median tells how busy it is."""
+_QUIET_QUANTILE = 0.03
+"""The standard is the ratio of the quietest few reference works, all cores in turns: on a busy host
+a core is ours alone for a twentieth of the time, and a median tells how busy it is."""
 _TRIES = 16
 """Readings tried for each one wanted, at most: where nobody disturbs, the first is taken."""
 _PATIENCE_S = 0.00075
 """Time for each reading wanted, at most."""
+_NO_SUCH_CORE = 1.3
+"""A pace that differs by more than this factor is not the same computer's."""
+
+
+class Reference(NamedTuple):
+    """One reference work: nanoseconds of the chain and of the errand."""
+
+    chain_ns: int
+    errand_ns: int
+
+
+class Look(NamedTuple):
+    """How a core was during a reading: at which pace, and how much slower than one of our own."""
+
+    pace_ns: float
+    slowness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Taken(Generic[Reading]):
+    """Readings, the factor of each to the common pace, and whether all come from quiet cores."""
+
+    readings: Sequence[Reading]
+    factors: Sequence[float]
+    quiet: bool
+
+    def __iter__(self) -> Iterator[tuple[Reading, float]]:
+        return zip(self.readings, self.factors, strict=True)
 
 
 class QuietCores:
-    """Moves the measuring thread to where it is undisturbed; its cores are restored at the end."""
+    """Moves the measuring thread to where it is undisturbed; its cores are restored at the end.
 
-    def __init__(self) -> None:
+    `pace_ns` is what the chain takes at the pace that factors lead to; without it, or where this
+    computer is another one, what it mostly takes on the quiet cores here.
+    """
+
+    def __init__(self, pace_ns: float | None = None) -> None:
         work = library().am_reference
-        work.argtypes, work.restype = (ctypes.c_int32,), ctypes.c_int64
-        number = clock()[1]
-        self._work: Callable[[], int] = lambda: work(number)
+        number, chain, errand = clock()[1], ctypes.c_int64(), ctypes.c_int64()
+        places = ctypes.byref(chain), ctypes.byref(errand)
+
+        def reference() -> Reference:
+            work(number, *places)
+            return Reference(chain.value, errand.value)
+
+        self._work: Callable[[], Reference] = reference
         self._allowed = sorted(os.sched_getaffinity(0))
-        self._quiet_ns: float = sys.maxsize
+        self._asked_ns = pace_ns
+        self._quiet_ratio = self.pace_ns = 1.0
         self._next = 0
+        self._paces: list[float] = []
         self.taken = self.refused = 0
 
     def __enter__(self) -> QuietCores:
-        works = sorted(
-            taken
+        works = [
+            done
             for _ in range(_CALIBRATION_ROUNDS)
             for core in self._allowed
-            for taken in self._calibrate(core)
+            for done in self._calibrate(core)
+        ]
+        ratios = sorted(errand / chain for chain, errand in works)
+        self._quiet_ratio = ratios[int(_QUIET_QUANTILE * len(ratios))]
+        here = statistics.median(
+            chain for chain, errand in works if errand / chain <= TOLERANCE * self._quiet_ratio
         )
-        self._quiet_ns = works[int(_QUIET_QUANTILE * len(works))]
+        asked = self._asked_ns or here
+        same = 1 / _NO_SUCH_CORE < asked / here < _NO_SUCH_CORE
+        self.pace_ns = float(asked if same else here)
         return self
 
     def __exit__(
@@ -80,50 +130,64 @@ class QuietCores:
         os.sched_setaffinity(0, self._allowed)
 
     @property
-    def quiet_ns(self) -> float:
-        """What the reference work takes on a quiet core, in nanoseconds: the standard."""
-        return self._quiet_ns
-
-    @property
     def refused_share(self) -> float:
         """The share of readings that were refused."""
         return self.refused / max(1, self.taken + self.refused)
+
+    def tell(self, note: Callable[[str, float], None]) -> None:
+        """Note what belongs to the conditions of the readings."""
+        note("refused readings", round(self.refused_share, 3))
+        note("core pace ns", self.pace_ns)
+        if self._paces:
+            note("core pace seen ns", statistics.median(self._paces))
 
     def settle(self) -> bool:
         """Move to a core that is quiet now, or to some core where none is; return if it moved."""
         moved = False
         for _ in self._allowed:
-            if self.slowness() <= AIM:
+            now = self._work()
+            if self.between(now, now).slowness <= TOLERANCE:
                 break
             self._move()
             moved = True
         return moved
 
-    def slowness(self) -> float:
-        """Return how long the reference work takes now, over what it takes on a quiet core."""
-        return self._work() / self._quiet_ns
+    def look(self) -> Reference:
+        """Do the reference work: before a reading, and after it."""
+        return self._work()
 
-    def take(
-        self, read: Callable[[], Reading], count: int, tries: int = _TRIES
-    ) -> tuple[list[Reading], bool]:
-        """Return `count` readings, and whether all of them come from a quiet core.
+    def between(self, before: Reference, after: Reference) -> Look:
+        """Return how the core was between two reference works.
+
+        Of the chains the shorter one counts: what interrupts a chain is no pace.
+        """
+        pace_ns = min(before.chain_ns, after.chain_ns)
+        ratio = max(before.errand_ns, after.errand_ns) / pace_ns
+        return Look(pace_ns, ratio / self._quiet_ratio)
+
+    def factor(self, look: Look) -> float:
+        """Return what brings a reading taken at that pace to the common one."""
+        return self.pace_ns / look.pace_ns
+
+    def take(self, read: Callable[[], Reading], count: int, tries: int = _TRIES) -> Taken[Reading]:
+        """Return `count` readings.
 
         At most `tries` readings are made for each one wanted, in bounded time: what is missing
         then is filled up with the least disturbed of the others.
         """
-        kept: list[Reading] = []
-        disturbed: list[tuple[float, int, Reading]] = []
+        kept: list[tuple[Look, Reading]] = []
+        disturbed: list[tuple[Look, Reading]] = []
         deadline = time.monotonic() + count * _PATIENCE_S
         self.settle()
         read()  # The first after a move finds its own data in no cache.
-        before = self.slowness()
-        for number in range(count * tries):
+        before = self._work()
+        for _ in range(count * tries):
             reading = read()
-            after = self.slowness()
-            worst = max(before, after)
+            after = self._work()
+            look = self.between(before, after)
             before = after
-            if worst <= AIM:
-                kept.append(reading)
+            if look.slowness <= TOLERANCE:
+                kept.append((look, reading))
                 if len(kept) == count:
                     break
                 turn_over = len(kept) % _ON_ONE_CORE == 0
@@ -132,21 +196,39 @@ class QuietCores:
                 self._move()
             else:
                 turn_over = False
-                disturbed.append((worst, number, reading))
+                disturbed.append((look, reading))
                 if time.monotonic() > deadline:
                     if len(kept) + len(disturbed) >= count:
                         break
                     continue
             if self.settle() or turn_over:
                 read()
-            before = self.slowness()
-        fill = sorted(disturbed, key=lambda item: item[:2])[: count - len(kept)]
+            before = self._work()
         self.taken += count
         self.refused += len(kept) + len(disturbed) - count
-        kept += [reading for _, _, reading in fill]
-        return kept, all(worst <= TOLERANCE for worst, _, _ in fill)
+        quiet = len(kept) == count
+        kept += sorted(disturbed, key=lambda one: one[0].slowness)[: count - len(kept)]
+        self._paces += [look.pace_ns for look, _ in kept]
+        factors = [self.factor(look) for look, _ in kept]
+        return Taken([reading for _, reading in kept], factors, quiet)
 
-    def _calibrate(self, core: int) -> list[int]:
+    def choose(
+        self, readings: Sequence[tuple[Look, float]], least: int
+    ) -> tuple[list[float], bool]:
+        """Return the times of the readings from a quiet core, at the common pace.
+
+        Where they are fewer than `least`, the least disturbed of the others come in for the rest,
+        and the second value is true.
+        """
+        ordered = sorted(readings, key=lambda one: one[0].slowness)
+        found = sum(look.slowness <= TOLERANCE for look, _ in ordered)
+        chosen = ordered[: max(found, min(least, len(ordered)))]
+        self.taken += len(chosen)
+        self.refused += len(ordered) - len(chosen)
+        self._paces += [look.pace_ns for look, _ in chosen]
+        return [ns * self.factor(look) for look, ns in chosen], found < len(chosen)
+
+    def _calibrate(self, core: int) -> list[Reference]:
         self._go_to(core)
         return [self._work() for _ in range(_CALIBRATIONS)]
 

@@ -147,6 +147,8 @@ def library() -> ctypes.CDLL:
         *(calls, POINTER(_Entry), c_void_p, c_int32),
         *(c_size_t, c_int64, pointer),
     )
+    loaded.am_reference.argtypes = (c_int32, pointer, pointer)
+    loaded.am_reference.restype = None
     return loaded
 
 

@@ -54,6 +54,8 @@ class Experiment(ABC):
     alone: ClassVar[bool] = False
     """Whether not even the imports of the next child may run beside its children, unless there are
     cores to spare: its times are of nanoseconds."""
+    paced: ClassVar[bool] = False
+    """Whether it gives times at the machine's core pace."""
 
     @abstractmethod
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:

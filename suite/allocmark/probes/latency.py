@@ -34,11 +34,14 @@ Further figures:
 | ``cross_check_ratio`` | ratio | bytes | program / loop of each turn; flag ``over-10-percent`` |
 
 Nothing is subtracted from anything. All but single cold calls are read on quiet cores
-(`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. The process
-runs without randomized addresses, where the system lets it. Notes: ``clock`` (the native clock),
-``cpus`` (how many the measuring thread may run on), ``refused readings`` (the share that was not
-taken because the core was disturbed), ``reference work ns`` (what the reference work takes on a
-quiet core: it tells two runs at different frequencies apart), ``address layout``.
+(`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. Hits until
+the call returns, and empty pairs, which need the core alone, are given at one core pace: each
+reading times ``core pace ns`` over what the core's chain of multiplications took beside it (the
+meter says so). All else is given as read. The process runs without randomized addresses, where the
+system lets it. Notes: ``clock`` (the native clock), ``cpus`` (how many the measuring thread may run
+on), ``refused readings`` (the share that was not taken because the core was disturbed), ``core pace
+ns`` (this machine's, see `machine_pace`), ``core pace seen ns`` (the median during the readings: a
+hit as the clock saw it is the figure times the second over the first), ``address layout``.
 """  # noqa: E501 - a table's row is one line
 
 from __future__ import annotations
@@ -76,6 +79,7 @@ class Latency(AllocatorExperiment):
 
     name = "latency"
     alone = True
+    paced = True
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         """Whether it is a base allocator or, in full, no mere setting of one."""
@@ -104,7 +108,7 @@ class Latency(AllocatorExperiment):
         allocator = allocator_of(request)
         allocator.open(request.device)
         parameters: Any = request.parameters
-        bench = Bench(allocator, parameters["largest_bytes"])
+        bench = Bench(allocator, parameters["largest_bytes"], request.pace_ns)
         recorder.note("clock", bench.clock)
         recorder.note("cpus", len(os.sched_getaffinity(0)))
         with no_garbage_collection(), bench.quiet:
@@ -116,8 +120,7 @@ class Latency(AllocatorExperiment):
                 measure_hits(bench, parameters, recorder)
             with recorder.stage("cross check"):
                 measure_check(bench, parameters["hit_batches"], recorder)
-        recorder.note("refused readings", round(bench.quiet.refused_share, 3))
-        recorder.note("reference work ns", bench.quiet.quiet_ns)
+        bench.quiet.tell(recorder.note)
         recorder.note("address layout", address_layout())
 
     def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:

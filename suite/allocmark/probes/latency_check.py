@@ -11,6 +11,7 @@ from pathlib import Path
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Figure
+from allocmark.meters.quiet import AT_ONE_PACE
 from allocmark.meters.timing import Loop, NativeLoop
 from allocmark.meters.timing_cross import CrossCheck
 from allocmark.meters.timing_python import PythonLoop, nothing
@@ -41,9 +42,9 @@ def measure_cost(bench: Bench, batches: int, recorder: Recorder) -> None:
             recorder.missing("clock_ns", "ns", why, {"level": level})
             continue
         empty, pairs = _empty(bench, loop)
-        taken, _ = bench.quiet.take(partial(empty.pairs, 0, pairs), batches)
-        samples = [round(pair_ns, 3) for pair_ns in taken]
-        meter = f"{loop.meter}, {pairs} empty pairs a batch"
+        taken = bench.quiet.take(partial(empty.pairs, 0, pairs), batches)
+        samples = [round(pair_ns * factor, 3) for pair_ns, factor in taken]
+        meter = f"{loop.meter}, {pairs} empty pairs a batch{AT_ONE_PACE}"
         figure = sampled_figure("empty_pair_ns", "ns", "time", meter, {"level": level}, samples)
         if isinstance(loop, NativeLoop) and (figure.value or 0) > EMPTY_PAIR_NS:
             figure = replace(figure, flags=(*figure.flags, FLAG_EMPTY))
@@ -103,7 +104,7 @@ def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
         their = program.pairs(size, _CROSS_PAIRS)
         return loop.pairs(size, _CROSS_PAIRS), their
 
-    taken, _ = bench.quiet.take(turn, batches)
+    taken = bench.quiet.take(turn, batches).readings
     ours = [round(our, 2) for our, _ in taken]
     theirs = [round(their, 2) for _, their in taken]
     bench.clean()

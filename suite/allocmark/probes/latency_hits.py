@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocmark.figures import Axis, Figure
-from allocmark.meters.quiet import FLAG_NOISY
+from allocmark.meters.quiet import AT_ONE_PACE, FLAG_NOISY
 from allocmark.meters.timing import Loop, NativeLoop, quantile_interval
 from allocmark.probes.latency_cells import CALL, CELLS, LEVELS, P99, WAITS, Cell, stream_ordered
 from allocmark.probes.latency_levels import Bench, after_failure, in_short, out_of_memory
@@ -112,31 +112,33 @@ def _visit(
             pairs = _SLOW_OPS
         blocks = max(1, min(pairs, room))
         found.meters = {
-            "pair": f"{loop.meter}, {pairs} calls a batch",
-            "alloc": f"{loop.meter}, {blocks} calls a batch",
-            "free": f"{loop.meter}, {blocks} calls a batch",
+            "pair": f"{loop.meter}, {pairs} calls a batch{AT_ONE_PACE}",
+            "alloc": f"{loop.meter}, {blocks} calls a batch{AT_ONE_PACE}",
+            "free": f"{loop.meter}, {blocks} calls a batch{AT_ONE_PACE}",
         }
         # What these ask the driver for is cached afterwards.
         loop.many(size, blocks)
         loop.pairs(size, pairs)
         before = bench.allocator.stats().driver_allocs
         take = bench.quiet.take
-        paired, quiet = take(partial(loop.pairs, size, pairs), batches)
-        found.batches["pair"] += [round(pair_ns, 2) for pair_ns in paired]
-        apart, still = take(partial(loop.many, size, blocks), batches)
-        found.batches["alloc"] += [round(alloc_ns, 2) for alloc_ns, _ in apart]
-        found.batches["free"] += [round(free_ns, 2) for _, free_ns in apart]
-        found.noisy |= not (quiet and still)
+        paired = take(partial(loop.pairs, size, pairs), batches)
+        for pair_ns, factor in paired:
+            found.batches["pair"].append(round(pair_ns * factor, 2))
+        apart = take(partial(loop.many, size, blocks), batches)
+        for (alloc_ns, free_ns), factor in apart:
+            found.batches["alloc"].append(round(alloc_ns * factor, 2))
+            found.batches["free"].append(round(free_ns * factor, 2))
+        found.noisy |= not (paired.quiet and apart.quiet)
         # Short runs of single calls: a core seldom stays quiet for long.
-        taken, _ = take(
+        singly = take(
             partial(loop.singles, size, _SINGLES_AT_ONCE),
             ceil(singles / _SINGLES_AT_ONCE),
             _SINGLES_TRIES,
         )
-        for run in taken:
-            found.singles["pair"].append(run.pair_ns)
-            found.singles["alloc"].append(run.alloc_ns)
-            found.singles["free"].append(run.free_ns)
+        for run, factor in singly:
+            for call, taken_ns in run._asdict().items():
+                scaled = np.rint(taken_ns * factor).astype(np.int64)
+                found.singles[call.removesuffix("_ns")].append(scaled)
         after = bench.allocator.stats().driver_allocs
         found.driver_calls += (after or 0) - (before or 0)
         if bench.why_empty(Cell("hit", "alloc", level, "complete")) is None:
@@ -150,14 +152,15 @@ def _completed(bench: Bench, loop: Loop, size: int, count: int, found: _Readings
         alloc = loop.alloc(size)
         return alloc.complete_ns, loop.free(wait=bench.keeps).complete_ns
 
-    taken, quiet = bench.quiet.take(apart, count)
-    found.completed["alloc"] += [alloc_ns for alloc_ns, _ in taken]
+    # As read: the GPU, for which they wait, has a clock of its own.
+    taken = bench.quiet.take(apart, count)
+    found.completed["alloc"] += [alloc_ns for alloc_ns, _ in taken.readings]
+    found.noisy |= not taken.quiet
     if bench.keeps:
-        found.completed["free"] += [free_ns for _, free_ns in taken]
-        pairs, still = bench.quiet.take(partial(loop.pair, size), count)
-        found.completed["pair"] += [pair.complete_ns for pair in pairs]
-        quiet &= still
-    found.noisy |= not quiet
+        found.completed["free"] += [free_ns for _, free_ns in taken.readings]
+        pairs = bench.quiet.take(partial(loop.pair, size), count)
+        found.completed["pair"] += [pair.complete_ns for pair in pairs.readings]
+        found.noisy |= not pairs.quiet
 
 
 def _record(found: _Readings, cell: Cell, size: int, recorder: Recorder) -> None:
@@ -173,7 +176,8 @@ def _record(found: _Readings, cell: Cell, size: int, recorder: Recorder) -> None
     flags = (FLAG_DRIVER_CALLS, *noisy) if found.driver_calls else noisy
     figure = sampled_figure(CALL, "ns", "time", meter, axes, found.batches[cell.call])
     recorder.figure(replace(figure, flags=(*figure.flags, *flags)))
-    recorder.figure(_tail(np.concatenate(found.singles[cell.call]), single, axes, flags))
+    calls = np.concatenate(found.singles[cell.call])
+    recorder.figure(_tail(calls, f"{single}{AT_ONE_PACE}", axes, flags))
 
 
 def _tail(

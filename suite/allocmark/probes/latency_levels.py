@@ -24,7 +24,12 @@ class Bench:
     meter says so.
     """
 
-    def __init__(self, allocator: Allocator, largest_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        allocator: Allocator,
+        largest_bytes: int | None = None,
+        pace_ns: float | None = None,
+    ) -> None:
         self.allocator = allocator
         self._largest_bytes = largest_bytes
         able = allocator.capabilities
@@ -36,7 +41,7 @@ class Bench:
         operation = PythonLoop(
             allocator.op, None, allocator.synchronize, "Python loop over the operation"
         )
-        self.quiet = QuietCores()
+        self.quiet = QuietCores(pace_ns)
         self.loops: dict[str, Loop] = {"allocator": self._own_loop(operation)}
         if Capability.OP in able:
             self.loops["op"] = operation

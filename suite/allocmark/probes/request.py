@@ -29,6 +29,8 @@ class Request:
     allocator_file: Path | None = None
     fixed_addresses: bool = False
     """Whether it runs without randomized addresses, see `allocmark.layout`."""
+    pace_ns: float | None = None
+    """The core pace to which times that need the core alone are brought, see `machine_pace`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the child's standard input."""

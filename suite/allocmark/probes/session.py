@@ -36,6 +36,7 @@ from allocmark.figures import Axis, Figure
 from allocmark.frameworks import Share
 from allocmark.probes.experiment import Experiment, Profile
 from allocmark.probes.launcher import AHEAD, CORES_TO_SPARE, launch_all
+from allocmark.probes.machine_pace import machine_pace
 from allocmark.probes.request import Outcome, Request
 from allocmark.probes.run_state import now
 from allocmark.progress import Progress
@@ -245,6 +246,9 @@ def _measure(
 
 
 def _requests(session: Session, experiment: Experiment, subject: str) -> list[Request]:
+    asked = experiment.requests(subject, session.profile)
+    paced = bool(asked) and experiment.paced
+    pace_ns = machine_pace(session.results, session.stack.machine) if paced else None
     return [
         replace(
             request,
@@ -252,8 +256,9 @@ def _requests(session: Session, experiment: Experiment, subject: str) -> list[Re
             device=session.device,
             allocator_file=session.allocator_file,
             fixed_addresses=experiment.alone,
+            pace_ns=pace_ns,
         )
-        for request in experiment.requests(subject, session.profile)
+        for request in asked
     ]
 
 

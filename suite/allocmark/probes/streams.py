@@ -15,7 +15,7 @@ frees it; nothing waits for the GPU in between.
 | --- | --- | --- | --- |
 | ``reserved_bytes`` | bytes | exact* | held from the driver when all blocks have been freed, before any synchronization |
 | ``peak_reserved_bytes`` | bytes | exact* | the most held on the way |
-| ``pair_ns`` | ns | time | alloc and free of a task, with ``record_stream`` in a handoff; without each stream's first task, except in ``one-shot``, which has only such |
+| ``pair_ns`` | ns | time | alloc and free of a task, with ``record_stream`` in a handoff; without each stream's first task, except in ``one-shot``, which has only such; on quiet cores and at one core pace, as hits are (`allocmark.meters.quiet`), flag ``noisy-cpu`` |
 
 exact*: ``sampled`` for allocators that do not repeat to the byte, and for ``handoff``.
 
@@ -45,6 +45,7 @@ from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability, Tier
 from allocmark.figures import Figure
+from allocmark.meters.quiet import QuietCores
 from allocmark.meters.timing import library
 from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.probes import streams_pools, streams_tasks, streams_threads
@@ -78,6 +79,7 @@ class Streams(AllocatorExperiment):
     """All uses of streams, private pools and threads over one allocator in one process."""
 
     name = "streams"
+    paced = True
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         streams = Capability.STREAMS in allocator.capabilities
@@ -100,8 +102,9 @@ class Streams(AllocatorExperiment):
         repeats: int = request.parameters["repeats"]
         recorder.note("cpus", len(os.sched_getaffinity(0)))
         with no_garbage_collection():
-            with recorder.stage("tasks"):
-                streams_tasks.measure(allocator, repeats, recorder)
+            with recorder.stage("tasks"), QuietCores(request.pace_ns) as quiet:
+                streams_tasks.measure(allocator, quiet, repeats, recorder)
+                quiet.tell(recorder.note)
             with recorder.stage("threads"):
                 streams_threads.measure(allocator, request.device, repeats, recorder)
             with recorder.stage("private pools"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
+from dataclasses import replace
 from itertools import product
 
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.cuda import runtime
 from allocmark.figures import Axis, Kind
+from allocmark.meters.quiet import AT_ONE_PACE, FLAG_NOISY, Look, QuietCores
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.replaying import in_words, restart
 from allocmark.statistics import sampled_figure
@@ -24,6 +26,8 @@ _BYTES = ("reserved_bytes", "peak_reserved_bytes")
 _UNITS = {"reserved_bytes": "bytes", "peak_reserved_bytes": "bytes", "pair_ns": "ns"}
 _ONE_SHOT_REPEATS = 4
 """Fewer than the others get: each leaves 16 streams behind, and the driver waits for them all."""
+_QUIET_TASKS = 24
+"""Where fewer came from a quiet core, the least disturbed of the others are taken too."""
 _DISABLE_TIMING = 2
 _SCRATCH_BYTES = 256 * MIB
 """What a task makes the GPU write besides its block: some 70 microseconds of an H200, longer than
@@ -42,7 +46,7 @@ def expected() -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
         yield {"use": use, "streams": count, "bytes": size}, _UNITS
 
 
-def measure(allocator: Allocator, repeats: int, recorder: Recorder) -> None:
+def measure(allocator: Allocator, quiet: QuietCores, repeats: int, recorder: Recorder) -> None:
     """Record every cell; one that fails holds its reason and disturbs no other."""
     gpu = _Gpu(allocator)
     for use, count, size in product(USES, COUNTS, SIZES):
@@ -50,7 +54,9 @@ def measure(allocator: Allocator, repeats: int, recorder: Recorder) -> None:
         why = _why_empty(allocator, use, count)
         times = min(repeats, _ONE_SHOT_REPEATS) if use == "one-shot" else repeats
         try:
-            runs = [] if why else [_run(allocator, gpu, use, count, size) for _ in range(times)]
+            runs = [
+                _run(allocator, gpu, quiet, use, count, size) for _ in range(0 if why else times)
+            ]
         except Exception as error:
             why = in_words(error)
             recorder.failure(f"{use} use of {count} streams", why)
@@ -58,13 +64,17 @@ def measure(allocator: Allocator, repeats: int, recorder: Recorder) -> None:
             for metric, unit in _UNITS.items():
                 recorder.missing(metric, unit, why, axes)
         else:
-            _record(allocator, runs, axes, recorder)
+            _record(allocator, quiet, runs, axes, recorder)
     gpu.close()
     _clean(allocator)
 
 
 def _record(
-    allocator: Allocator, runs: list[_Run], axes: dict[str, Axis], recorder: Recorder
+    allocator: Allocator,
+    quiet: QuietCores,
+    runs: list[_Run],
+    axes: dict[str, Axis],
+    recorder: Recorder,
 ) -> None:
     exact = Capability.EXACT in allocator.capabilities and axes["use"] != "handoff"
     kind: Kind = "exact" if exact else "sampled"
@@ -77,9 +87,11 @@ def _record(
         else:
             why = f"{allocator.name} does not tell what it holds"
             recorder.missing(metric, "bytes", why, axes)
-    times = [value for run in runs for value in run.pair_ns]
-    meter = _METERS[str(axes["use"])]
-    recorder.figure(sampled_figure("pair_ns", "ns", "time", meter, axes, times))
+    times, noisy = quiet.choose([pair for run in runs for pair in run.pairs], _QUIET_TASKS)
+    meter = f"{_METERS[str(axes['use'])]}{AT_ONE_PACE}"
+    figure = sampled_figure("pair_ns", "ns", "time", meter, axes, [round(ns) for ns in times])
+    flags = (*figure.flags, FLAG_NOISY) if noisy else figure.flags
+    recorder.figure(replace(figure, flags=flags))
 
 
 def _why_empty(allocator: Allocator, use: str, count: int) -> str | None:
@@ -133,27 +145,31 @@ class _Gpu:
 class _Run:
     """What one run of all tasks of a cell read."""
 
-    def __init__(self, pair_ns: list[int], held: dict[str, int | None]) -> None:
-        self.pair_ns, self.held = pair_ns, held
+    def __init__(self, pairs: list[tuple[Look, float]], held: dict[str, int | None]) -> None:
+        self.pairs, self.held = pairs, held
 
 
-def _run(allocator: Allocator, gpu: _Gpu, use: str, count: int, size: int) -> _Run:
+def _run(
+    allocator: Allocator, gpu: _Gpu, quiet: QuietCores, use: str, count: int, size: int
+) -> _Run:
     """Run the tasks of one cell from a clean state."""
     _clean(allocator)
     streams = gpu.new_streams(count) if use == "one-shot" else list(range(1, count + 1))
     allocator.stream_handle(streams[-1])
     tasks = count if use == "one-shot" else TASKS
     task: Callable[[Allocator, _Gpu, int, int, int], int] = _hand_off if use == "handoff" else _keep
-    pair_ns = [
-        task(allocator, gpu, size, streams[i % count], streams[(i + 1) % count])
-        for i in range(tasks)
-    ]
+    quiet.settle()
+    pairs: list[tuple[Look, float]] = []
+    for i in range(tasks):
+        before = quiet.look()
+        pair_ns = task(allocator, gpu, size, streams[i % count], streams[(i + 1) % count])
+        pairs.append((quiet.between(before, quiet.look()), pair_ns))
     stats = allocator.stats()
     held = {
         "reserved_bytes": stats.reserved_bytes,
         "peak_reserved_bytes": stats.peak_reserved_bytes,
     }
-    return _Run(pair_ns if use == "one-shot" else pair_ns[count:], held)
+    return _Run(pairs if use == "one-shot" else pairs[count:], held)
 
 
 def _keep(allocator: Allocator, gpu: _Gpu, size: int, stream: int, _: int) -> int:

@@ -112,9 +112,9 @@ class TensorFlowPolicy(Experiment):
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
         """Return the modes and torch; no allocator of the suite's has a part in it.
 
-        A quick run measures torch here only where there is TensorFlow to set it against.
+        Torch is measured here only where there is TensorFlow to set it against.
         """
-        alone = not profile.all_settings and why_absent("tensorflow") is not None
+        alone = why_absent("tensorflow") is not None
         return [s for s in SUBJECTS if not (alone and framework_of(s) == "torch")]
 
     def framework(self, subject: str) -> str:

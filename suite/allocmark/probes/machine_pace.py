@@ -1,0 +1,40 @@
+"""The core pace of a machine, to which times that need its cores alone are brought.
+
+A core's frequency moves by 15 % with what the rest of the host does. So that figures of one run and
+of many runs of one machine can be set side by side, they are given at one pace: what the chain of
+multiplications (`allocmark.meters.quiet`) mostly took when the machine was first measured. It is
+kept in ``results/<machine>/machine.pace`` (no .json: asv would take it for a result).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+from allocmark.documents import write_whole
+from allocmark.errors import NotMeasurableError
+from allocmark.meters.quiet import QuietCores
+
+FILE = "machine.pace"
+_KEY = "pace_ns"
+
+
+def machine_pace(results: Path, machine: str) -> float | None:
+    """Return the pace in nanoseconds, measured and kept where it is not known yet.
+
+    None where it cannot be measured (no compiler): each process then has its own.
+    """
+    path = results / machine / FILE
+    try:
+        return float(json.loads(path.read_text(encoding="utf-8"))[_KEY])
+    except (OSError, ValueError, TypeError, KeyError):
+        pass  # Not there yet, or damaged: it is made again.
+    try:
+        with QuietCores() as cores:
+            pace_ns = cores.pace_ns
+    except NotMeasurableError:
+        return None
+    with contextlib.suppress(OSError):  # The first document will say so, in its own words.
+        write_whole(path, json.dumps({_KEY: pace_ns}).encode() + b"\n")
+    return pace_ns
