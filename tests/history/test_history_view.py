@@ -143,3 +143,11 @@ def test_what_git_cannot_do_is_one_sentence(
         database._git(tmp_path, "init")
     assert raised.value.exit_code == code
     assert "\n" not in str(raised.value)
+
+
+def test_a_relative_folder_will_do(
+    nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    build([nights], Path("build/history"))
+    assert len(_git(tmp_path / "build/history", "log", "--format=%h")) == 12

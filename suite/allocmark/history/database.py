@@ -76,9 +76,9 @@ def _clear(folder: Path) -> None:
 def _commits(folder: Path, stacks: Sequence[TrackedStack]) -> list[str]:
     """Make a commit for each stack and return their hashes."""
     _git(folder, "init", "--quiet", "--initial-branch=main")
-    marks = folder / ".git" / "marks"
+    marks = Path(".git", "marks")  # git works in the folder.
     _git(folder, "fast-import", "--quiet", f"--export-marks={marks}", given=_stream(stacks))
-    found = dict(line.split() for line in marks.read_text().splitlines())
+    found = dict(line.split() for line in (folder / marks).read_text().splitlines())
     return [found[f":{number}"] for number in range(1, len(stacks) + 1)]
 
 

@@ -34,6 +34,8 @@ def write_pages(docs: Path, out: Path, parts: Sequence[Part]) -> None:
     for path in sorted(docs.glob("*.md")):
         text = _OUTSIDE.sub(lambda link: _copied(docs.parent, out, link), path.read_text("utf-8"))
         write_whole(out / path.name, text.encode())
+    for path in docs.glob("*.css"):
+        shutil.copyfile(path, out / path.name)
     lines = ["# allocmark", "", "How GPU memory is really allocated, measured.", ""]
     lines += [f"- [{part.title}]({part.name}/{part.entry}): {part.about}" for part in parts]
     lines += ["", "## Documentation", ""]

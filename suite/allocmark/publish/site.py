@@ -10,6 +10,7 @@ from pathlib import Path
 from allocmark import history, store
 from allocmark.errors import AllocmarkError
 from allocmark.publish.merging import merge
+from allocmark.publish.offline import take_offline
 from allocmark.publish.pages import CONFIG, Part, make_site, write_pages
 from allocmark.report import write_report
 
@@ -44,6 +45,8 @@ def build(sources: Sources, out: Path, scratch: Path) -> list[str]:
         left_out.append(f"no history: {error}")
     else:
         shutil.copytree(history.publish(scratch / "history"), pages / "history")
+        if (reason := take_offline(pages / "history", scratch / "npm")) is not None:
+            left_out.append(reason)
         about = "every tracked figure by stack, in the order first run, and the steps found in them"
         parts.append(Part("history", "index.html", "History", about))
     (pages / "data").mkdir()
