@@ -40,7 +40,8 @@ def test_nothing_is_fetched_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyP
       for d in {names} bootstrap/dist/js bootstrap/dist/css; do mkdir -p node_modules/$d; done
       cd node_modules
       for f in jquery/dist/jquery.min.js jquery-flot/jquery.flot.js \\
-        jquery-flot/jquery.flot.time.js jquery-flot/jquery.flot.selection.js jquery-flot/jquery.flot.categories.js \\
+        jquery-flot/jquery.flot.time.js jquery-flot/jquery.flot.selection.js \\
+        jquery-flot/jquery.flot.categories.js \\
         flot-orderbars/js/jquery.flot.orderBars.js stupid-table-plugin/stupidtable.min.js \\
         blueimp-md5/js/md5.min.js bootstrap/dist/js/bootstrap.min.js \\
         bootstrap/dist/css/bootstrap.min.css; do echo "$f" >$f; done"""
