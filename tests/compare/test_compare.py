@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocmark.compare import Comparison, Verdict, compare, compare_pair
-from allocmark.compare.planting import stepped
+from allocmark.compare.pace import stepped
 from allocmark.compare.sides import Pair, Side, paired
 from allocmark.compare.thresholds import load
 from allocmark.documents import Document, Failure
@@ -246,6 +246,22 @@ def test_without_a_common_name_the_newest_stacks_are_compared(tmp_path: Path) ->
         put(tmp_path / root, one, f"torch2.11.0-driver{driver}")
     (row,) = compare(str(tmp_path / "a"), str(tmp_path / "b")).rows
     assert (row.a, row.b) == (2, 3)
+
+
+def test_times_given_at_two_paces_are_brought_to_one() -> None:
+    """The same hits, given at the pace of one night and at another's; what waits is as it was."""
+
+    def paced(pace: float, run: str) -> Document:
+        seen = [replace(stepped(f, pace / 100), meter="loop, at one core pace") for f in hits(1)]
+        notes = {"notes": {"core pace ns": pace}}
+        one = document(*seen, timed([5.0, 6.0, 7.0], path="miss", bytes=512), run=run)
+        return replace(one, conditions={**one.conditions, **notes})
+
+    found = _compared(paced(100.0, "r1"), paced(115.0, "r2"))
+    assert all(row.ratio == pytest.approx(1) for row in found.rows)
+    assert all(mean.ratio == pytest.approx(1) for mean in found.means)
+    (b,) = {row.b for row in found.rows if row.axes["path"] == "miss"}
+    assert b == 6.0
 
 
 def test_different_gpus_are_a_study() -> None:

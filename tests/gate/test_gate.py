@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from compare_samples import FACTS, STACK, document, exact, hits, put, timed
 
-from allocmark.compare.planting import stepped
+from allocmark.compare.pace import stepped
 from allocmark.compare.thresholds import load
 from allocmark.documents import Document
 from allocmark.errors import AllocmarkError

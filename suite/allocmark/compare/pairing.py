@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from allocmark.compare.model import place_text
+from allocmark.compare.pace import Paces, at_pace, pace_of, paces
 from allocmark.compare.sides import Pair, Side, Source
 from allocmark.figures import Axis, Figure
 
@@ -71,13 +72,17 @@ class Single:
     reason: str
 
 
-def cells(side: Side, study: bool, by_stack: bool) -> dict[Key, Cell]:
-    """Return every cell of a side. In a study the machine, driver and framework are no part."""
+def cells(side: Side, study: bool, by_stack: bool, wanted: Paces) -> dict[Key, Cell]:
+    """Return every cell of a side, its times at the pace `wanted`.
+
+    In a study the machine, driver and framework are no part of a cell's key.
+    """
     found: dict[Key, Cell] = {}
     for source in sorted(side.sources, key=lambda source: source.document.started):
         document = source.document
         machine, profile, framework = source.line
         run = Run(source.stack, document.run)
+        pace, pace_wanted = pace_of(document), wanted.get(machine)
         for figure in document.figures:
             key = Key(
                 "" if study else machine,
@@ -94,14 +99,15 @@ def cells(side: Side, study: bool, by_stack: bool) -> dict[Key, Cell]:
             if figure.value is None:
                 cell.reason = figure.reason
             else:
-                cell.figures[run] = figure
+                cell.figures[run] = at_pace(figure, pace, pace_wanted)
                 cell.source = source
     return found
 
 
 def couples(pair: Pair) -> tuple[list[Couple], list[Single]]:
     """Return the cells with a value on both sides, and those with one on one side."""
-    a, b = (cells(side, pair.study, pair.by_stack) for side in (pair.a, pair.b))
+    wanted = paces((*pair.a.sources, *pair.b.sources))
+    a, b = (cells(side, pair.study, pair.by_stack, wanted) for side in (pair.a, pair.b))
     both: list[Couple] = []
     single: list[Single] = []
     nothing = Cell()

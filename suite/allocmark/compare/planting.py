@@ -11,21 +11,11 @@ import numpy as np
 
 from allocmark.compare.model import place_text
 from allocmark.compare.noise import LEAST_TOGETHER
+from allocmark.compare.pace import stepped
 from allocmark.compare.pairing import Couple
 from allocmark.compare.sides import Side
 from allocmark.compare.thresholds import Rule, Thresholds
 from allocmark.figures import Figure
-
-
-def stepped(figure: Figure, factor: float) -> Figure:
-    """Return the figure with its value, samples and interval times `factor`."""
-    interval = figure.interval
-    return replace(
-        figure,
-        value=None if figure.value is None else figure.value * factor,
-        samples=[sample * factor for sample in figure.samples],
-        interval=None if interval is None else (interval[0] * factor, interval[1] * factor),
-    )
 
 
 def plant(couple: Couple, factor: float) -> Couple:
