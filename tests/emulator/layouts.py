@@ -58,6 +58,15 @@ STRUCTS = (
         {"grid": "gridDim", "block": "blockDim", "shared": "dynamicSmemBytes", "stream": "stream"},
     ),
     Struct(
+        *("driver_stream.c", "launch_configuration", "CUlaunchConfig"),
+        {
+            "grid": "gridDimX",
+            "block": "blockDimX",
+            "shared": "sharedMemBytes",
+            "stream": "hStream",
+        },
+    ),
+    Struct(
         *("runtime_kernel.c", "function_attributes", "struct cudaFuncAttributes"),
         {
             "shared": "sharedSizeBytes",

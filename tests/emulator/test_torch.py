@@ -355,3 +355,21 @@ def test_an_ordinary_training_script_runs_out_of_memory_as_on_an_8_gib_card(
         last,
     ), last
     assert "train.py" in done.stderr  # the traceback names the line that asked
+
+
+def test_kernels_that_are_compiled_are_loaded_and_launched(
+    emulated: Callable[..., Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("triton")
+    script = tmp_path / "kernel.py"  # Triton reads the source of what it compiles.
+    script.write_text(
+        "import sys, torch, triton, triton.language as tl\n"
+        "@triton.jit\n"
+        "def kernel(p, n: tl.constexpr):\n"
+        "    tl.store(p + tl.arange(0, n), 1.0)\n"
+        "def launch():\n"
+        "    kernel[(1,)](torch.empty(64, device='cuda'), 64)\n"
+        "    return torch.cuda.memory_allocated(), torch.cuda.memory_reserved()\n"
+    )
+    code = f"sys.path.insert(0, {str(tmp_path)!r})\nimport kernel\nreport(kernel.launch())"
+    assert emulated(code, variables={"TRITON_CACHE_DIR": str(tmp_path)}) == [0, 2 * MIB]

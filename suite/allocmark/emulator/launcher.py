@@ -20,6 +20,7 @@ MAX_DEVICES = 16
 _SMALLEST_BYTES = 64 * MIB
 _LARGEST_BYTES = 1024 * GIB
 _CONFIG = "ALLOCMARK_EMULATOR_CONFIG"
+_TRITON = "TRITON_LIBCUDA_PATH"
 _SHARED_MEMORY = Path("/dev/shm")
 _PREFIX = "allocmark-emulator-"
 
@@ -82,7 +83,7 @@ def emulated_environment(
     if times:
         for call, table in profile.call_times_ns.items():
             lines[f"time_{call}"] = " ".join(f"{size}:{ns}" for size, ns in table.items())
-    audit = str(build() / AUDIT)
+    libraries = build()
     # An auditor of an outer emulation would win: it is replaced, others are kept.
     others = [
         entry
@@ -91,7 +92,9 @@ def emulated_environment(
     ]
     return {
         _CONFIG: "\n".join(f"{key}={value}" for key, value in lines.items()),
-        "LD_AUDIT": ":".join([audit, *others]),
+        "LD_AUDIT": ":".join([str(libraries / AUDIT), *others]),
+        # Triton asks ldconfig where the driver lies, to link against it.
+        _TRITON: os.environ.get(_TRITON, str(libraries)),
     }
 
 

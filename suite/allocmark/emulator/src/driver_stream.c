@@ -107,6 +107,11 @@ static CUresult load_module(void **out) {
     *out = &module;
     return EMU_OK;
 }
+API CUresult cuModuleLoad(void **out, const char *file) {
+    GATE;
+    UNUSED(file);
+    return load_module(out);
+}
 API CUresult cuModuleLoadData(void **out, const void *image) {
     GATE;
     UNUSED(image);
@@ -163,4 +168,15 @@ API CUresult cuLaunchKernel(void *handle, unsigned gx, unsigned gy, unsigned gz,
     UNUSED(handle), UNUSED(gx), UNUSED(gy), UNUSED(gz), UNUSED(bx), UNUSED(by), UNUSED(bz);
     UNUSED(shared), UNUSED(p), UNUSED(e);
     return emu_stream_work(stream); /* a module of its own: it costs next to nothing to load */
+}
+/* The head of CUlaunchConfig. */
+struct launch_configuration {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+};
+API CUresult cuLaunchKernelEx(const struct launch_configuration *configuration, void *handle, void **p,
+                              void **e) {
+    GATE;
+    UNUSED(handle), UNUSED(p), UNUSED(e);
+    return emu_stream_work(configuration->stream);
 }
