@@ -98,4 +98,4 @@ def _write_data(part: Part, pictures: Sequence[Picture], out: Path, files: Files
         stem = f"{part.slug}/{unique(slugged(f'figure-{picture.id}'), taken)}"
         write_whole(out / f"{stem}.svg", picture.svg.encode())
         write_whole(out / f"{stem}.csv", picture.csv.encode())
-        files.pictures.setdefault(part.slug, []).append((stem, picture.title))
+        files.pictures.setdefault(part.slug, []).append((stem, picture.title, picture.about))

@@ -146,7 +146,7 @@ def _owner(source: Source, name: str, blocks: Sequence[tuple[Source, Mapping[str
 def _title(name: str) -> str:
     if name in _NAMES:
         return _NAMES[name]
-    words = name.removesuffix("_bytes").replace("_", " ")
+    words = name.replace("_", " ").removesuffix(" bytes")
     return f"{words} memory" if name.endswith("_bytes") and "memory" not in words else words
 
 
@@ -157,7 +157,7 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "nothing"
     if isinstance(value, int | float):
-        return format_bytes(value) if name.endswith("_bytes") else f"{value:g}"
+        return format_bytes(value) if name.endswith("bytes") else f"{value:g}"
     return str(value)
 
 

@@ -64,7 +64,9 @@ def latency(panel: Panel) -> Picture | None:
         _legend(axes)
 
     size = (8.0 + _room(data["subject"]), 4.5)
-    return draw("latency", _title(panel, "Alloc and free over size, by path"), data, paint, size)
+    about = "Solid: the cache has a block that fits. Dashed: it has none, and the driver is asked."
+    title = _title(panel, "Alloc and free over size, by path")
+    return draw("latency", title, data, paint, size, about)
 
 
 def waste(panel: Panel) -> Picture | None:
@@ -95,7 +97,9 @@ def waste(panel: Panel) -> Picture | None:
 
     height = 2.5 + 0.3 * data["subject"].nunique() + _room(data["workload"])
     size = (9.0 + _room(data["subject"]), height)
-    return draw("waste", _title(panel, "Waste by workload and allocator"), data, paint, size)
+    about = "Of 100 bytes held at the peak so many were never asked for: dark is good."
+    title = _title(panel, "Waste by workload and allocator")
+    return draw("waste", title, data, paint, size, about)
 
 
 def _title(panel: Panel, text: str) -> str:

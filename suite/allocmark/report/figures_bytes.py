@@ -53,7 +53,8 @@ def context(panel: Panel) -> Picture | None:
 
     height = 1.2 + 0.32 * len(names)
     title = "Device memory of a context, stage upon stage"
-    return draw("context", _title(panel, title), data, paint, (9.0, height))
+    about = "What the start of a process adds, from its first call to its first matrix product."
+    return draw("context", _title(panel, title), data, paint, (9.0, height), about)
 
 
 def modes(panel: Panel) -> Picture | None:
@@ -87,7 +88,8 @@ def modes(panel: Panel) -> Picture | None:
         axes.figure.legend(loc="outside right upper")
 
     title = "Device memory at each point of one program, by mode"
-    return draw("modes", _title(panel, title), data, paint, (9.0, 4.5))
+    about = "Tensors are added up to the live peak, then all are dropped."
+    return draw("modes", _title(panel, title), data, paint, (9.0, 4.5), about)
 
 
 def streams(panel: Panel) -> Picture | None:
@@ -123,7 +125,8 @@ def streams(panel: Panel) -> Picture | None:
         axes.figure.legend(loc="outside right upper")
 
     title = "Reserved when all is freed, over the number of streams"
-    return draw("streams", _title(panel, title), data, paint, (9.0, 4.0))
+    about = "A line that rises: a block that one stream has freed cannot serve another."
+    return draw("streams", _title(panel, title), data, paint, (9.0, 4.0), about)
 
 
 def _metered(panel: Panel, probe: str, metric: str) -> tuple[pd.DataFrame, str]:

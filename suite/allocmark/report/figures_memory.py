@@ -10,6 +10,7 @@ from allocmark.report.grid import SUBJECT
 from allocmark.report.panel import Panel
 from allocmark.report.pictures import INK, PALETTE, Picture, draw
 from allocmark.report.section import select
+from allocmark.report.tables.names import WORKLOADS
 from allocmark.units import GIB
 
 _FIRST = (
@@ -68,8 +69,11 @@ def memory(panel: Panel) -> Picture | None:
         # A picture that is copied away must still say where it is from.
         title += " (emulated GPU)"
     longest = max(len(name) for name in names)
-    size = (8.0 + min(20.0, 0.08 * max(0, longest - 20)), 4.5)
-    return draw("memory", title, data, paint, size)
+    size = (8.0 + min(20.0, 0.08 * max(0, longest - 20)), 3.9)
+    about = "Grey: what the program holds. Lines: what each allocator holds from the driver for it."
+    if workload in WORKLOADS:
+        about += f" The workload: {WORKLOADS[workload].en}."
+    return draw("memory", title, data, paint, size, about)
 
 
 def _rank(name: str) -> Any:

@@ -13,6 +13,11 @@ from allocmark.report.claims.text import Text
 from allocmark.report.panel import Panel
 from allocmark.report.pictures import INK, PALETTE, Picture, draw
 
+ABOUT = Text(
+    "Each step is tried when the one above it did not do; beside it what it costs and how often it "
+    "is taken.",
+    "上一步不成才走下一步；旁边是其代价和走到的次数。",
+)
 TITLE = Text("From .cuda() to memory", "从 .cuda() 到显存")
 START, SERVED = Text(".cuda() asks for bytes", ".cuda() 请求字节"), Text("served", "得到显存")
 _SERVES = ("hit", "split", "miss", "retry")
@@ -24,7 +29,7 @@ _SERVED_X, _SERVED_WIDTH = 9.0, 1.3
 
 def texts() -> list[Text]:
     """Return the chart's own words in both languages; its steps are the table's."""
-    return [TITLE, START, SERVED]
+    return [TITLE, ABOUT, START, SERVED]
 
 
 def flow_chart(panel: Panel) -> Picture | None:
@@ -45,7 +50,7 @@ def flow_chart(panel: Panel) -> Picture | None:
         _paint(axes, shown)
 
     title = f"{TITLE.en} (emulated GPU)" if panel.emulated else TITLE.en
-    return draw("flow", title, data, paint, (9.0, 8.0))
+    return draw("flow", title, data, paint, (9.0, 8.0), ABOUT.en)
 
 
 def _text(told: Evidence | Text) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from allocmark.report.escape import markdown
+from allocmark.report.escape import markdown, markdown_line
 from allocmark.report.markdown import band, bullets, heading, table
 from allocmark.report.page import Page, Part
 
@@ -15,8 +15,8 @@ class Files:
 
     tables: dict[tuple[str, str], str]
     """CSV of each table, by the slug of its part and its id."""
-    pictures: dict[str, list[tuple[str, str]]]
-    """Path (less its ending, .svg or .csv) and title of each picture, by the slug of its part."""
+    pictures: dict[str, list[tuple[str, str, str]]]
+    """Path (less .svg or .csv), title and text of each picture, by the slug of its part."""
 
 
 def render(shown: Page, files: Files | None = None) -> str:
@@ -45,8 +45,9 @@ def _part(part: Part, files: Files) -> list[str]:
     if part.panel.emulated:
         pieces.append(band())
     pieces.append(bullets(part.facts))
-    for stem, title in files.pictures.get(part.slug, ()):
-        pieces.append(f"![{markdown(title)}]({stem}.svg)\n\n[Its data as CSV]({stem}.csv)")
+    for stem, title, about in files.pictures.get(part.slug, ()):
+        pieces.append(f"![{markdown(title)}]({stem}.svg)")
+        pieces.append(f"{markdown_line(about)} [Its data as CSV]({stem}.csv)")
     for section in part.sections:
         pieces.append(heading(3, section.title))
         pieces += [table(t, 4, files.tables.get((part.slug, t.id))) for t in section.tables]

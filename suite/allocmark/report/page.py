@@ -21,6 +21,7 @@ from allocmark.report.tables import (
     fragmentation,
     latency,
     missing,
+    names,
     pressure,
     rules,
     sections,
@@ -54,6 +55,7 @@ _STATED: Sequence[tuple[Text, Stated]] = (
     (Text("3.3 TensorFlow's strategy", "3.3 TensorFlow 的分配策略"), sections.tensorflow),
     (flow.TITLE, flow.tables),
     (rules.TITLE, rules.tables),
+    (names.TITLE, names.tables),
 )
 """The source document's sections, before what was measured for them."""
 

@@ -50,6 +50,8 @@ class Picture:
     title: str
     svg: str
     csv: str
+    about: str = ""
+    """How to read it, in a sentence or two."""
 
 
 def draw(
@@ -58,6 +60,7 @@ def draw(
     data: pd.DataFrame,
     paint: Callable[[Any, pd.DataFrame], None],
     size: tuple[float, float],
+    about: str = "",
 ) -> Picture:
     """Return the picture that `paint` makes of `data` on one pair of axes."""
     import matplotlib as mpl
@@ -76,7 +79,7 @@ def draw(
     for column in data.columns:
         if not is_numeric_dtype(data[column]):
             named[column] = data[column].astype(str).map(csv_text)
-    return Picture(name, title, svg, named.to_csv(index=False, lineterminator="\n"))
+    return Picture(name, title, svg, named.to_csv(index=False, lineterminator="\n"), about)
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:

@@ -48,6 +48,8 @@ class Stack:
 
     fields: tuple[tuple[str, str], ...]
     runs: tuple[RunView, ...]
+    dates: tuple[Text, ...]
+    """The days of all runs, the first one first."""
 
 
 def stack_lines(part: Part) -> Stack:
@@ -58,4 +60,6 @@ def stack_lines(part: Part) -> Stack:
         values = dict.fromkeys(str(v) for s in sources if (v := s.document.stack.get(name)))
         if values:
             fields.append((title, ", ".join(values)))
-    return Stack(tuple(fields), tuple(RunView(run, _date(run.day)) for run in runs(part.panel)))
+    made = tuple(RunView(run, _date(run.day)) for run in runs(part.panel))
+    days = sorted({one.run.day for one in made})
+    return Stack(tuple(fields), made, tuple(map(_date, days)))

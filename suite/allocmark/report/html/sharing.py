@@ -10,17 +10,25 @@ Conditions = tuple[tuple[str, str], ...]
 
 _OWN = ("meter", "samples", "spread", "measured again by")
 """What each table says for itself, even where they all say the same."""
+_MOST = 0.4
+"""Of the tables: what fewer have in common is said below each of them."""
 
 
 def shared(tables: Iterable[Table]) -> Conditions:
     """Return the conditions that most tables have, each with its most frequent text."""
     counts: dict[str, dict[str, int]] = {}
-    for table in tables:
+    conditioned = [table for table in tables if table.conditions]
+    for table in conditioned:
         for name, text in table.conditions:
             if name not in _OWN:
                 texts = counts.setdefault(name, {})
                 texts[text] = texts.get(text, 0) + 1
-    return tuple((name, max(texts, key=lambda t: texts[t])) for name, texts in counts.items())
+    usual = {name: max(texts, key=lambda t: texts[t]) for name, texts in counts.items()}
+    return tuple(
+        (name, text)
+        for name, text in usual.items()
+        if counts[name][text] > _MOST * len(conditioned)
+    )
 
 
 def own(table: Table, common: Conditions) -> Conditions:

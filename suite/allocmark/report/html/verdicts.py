@@ -100,7 +100,9 @@ def verdicts(judged: Sequence[Judged]) -> VerdictsView:
 def _headline(one: Headline) -> HeadlineView:
     cell, said = one.evidence.cell, one.evidence.said
     text = f"{said} ×" if cell.unit == "ratio" else said
-    return HeadlineView(one.id, markup(one.what), text, number(cell.value))
+    # A number is not parted from its unit at the end of a line.
+    what = Text(one.what.en.replace(" %", "\u00a0%"), one.what.zh.replace(" %", "\u00a0%"))
+    return HeadlineView(one.id, markup(what), text, number(cell.value))
 
 
 def _claim(one: Judged, ruling: RulingView) -> ClaimView:

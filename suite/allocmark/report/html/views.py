@@ -47,6 +47,8 @@ class TableView:
     flags: tuple[tuple[str, Markup], ...]
     reasons: tuple[tuple[str, Markup], ...]
     absent: tuple[tuple[Markup, Markup], ...]
+    conditioned: bool
+    """Whether anything was measured for it, under some conditions."""
     own: tuple[tuple[Markup, Markup], ...]
     csv_name: str
     csv: Markup
@@ -58,6 +60,7 @@ class PictureView:
 
     id: str
     title: Markup
+    about: Markup
     svg: Markup
     csv_name: str
     csv: Markup
@@ -129,6 +132,7 @@ def table_view(
         tuple((mark, words.html(text)) for mark, text in notes.flag_texts()),
         tuple((letter, words.html(reason)) for reason, letter in notes.reasons.items()),
         tuple(_absent(one, words) for one in absent),
+        bool(table.conditions),
         tuple((words.html(name), words.free(text)) for name, text in sharing.own(table, common)),
         f"{identifier}.csv",
         packed(csvs.table(table)),
@@ -141,6 +145,7 @@ def picture_view(picture: Picture, words: Words) -> PictureView:
     return PictureView(
         identifier,
         words.html(picture.title),
+        words.html(picture.about),
         inline(picture, words, f"{identifier}-title"),
         f"{identifier}.csv",
         packed(picture.csv),

@@ -22,8 +22,13 @@ from allocmark.report.escape import visible
 _CATALOGUE = Path(__file__).with_name("zh.json")
 _GAP = "{}"
 # Numbers with units, versions, paths, options, names of C: alike in both languages.
-_UNITS = "B|[KMGT]iB|ns|µs|ms|s|n|W|MHz|to"
+_UNITS = "B|[KMGT]iB|ns|µs|ms|s|n|W|MHz"
 _NEUTRAL = re.compile(rf"[\W\d_]*((?:e[+-]\d+|{_UNITS})(?![a-zA-Z])[\W\d_]*)*")
+
+
+_RANGE = re.compile(r"([\d.,]+(?: [A-Za-z]+)?) to ([\d.,]+(?: [A-Za-z]+)?)")
+_BETWEEN = ", "
+"""Between the names of a list."""
 
 
 class Words:
@@ -92,8 +97,12 @@ class Words:
     def _found(self, message: str) -> str | None:
         if (known := self._catalogue.get(message)) is not None:
             return known
-        if message in self._names or _NEUTRAL.fullmatch(message) or self._is_setting(message):
+        if message in self._names or self._names.issuperset(message.split(_BETWEEN)):
             return message
+        if _NEUTRAL.fullmatch(message) or self._is_setting(message):
+            return message
+        if match := _RANGE.fullmatch(message):
+            return f"{match[1]} 至 {match[2]}"
         for pattern, translation in self._patterns:
             if match := pattern.fullmatch(message):
                 return translation.format(*map(self._part, match.groups()))

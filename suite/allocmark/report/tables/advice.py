@@ -25,12 +25,13 @@ _COLUMNS = (
     Text("takes more", "多占"),
 )
 _ABOUT = Text(
-    "Peak reserved bytes of the same requests under each setting, against torch as it comes. "
+    "Peak reserved bytes of the same requests under each setting of PYTORCH_CUDA_ALLOC_CONF, "
+    "against torch as it comes. "
     "Time: host time in allocator calls for the whole workload, measured, setting less default. "
     "Without its cache torch holds little and pays the driver for each request: it is not among "
     "the settings.",
-    "同样的请求在各设置下的保留峰值，与 torch 默认设置相比。时间：整个负载在分配器调用中的主机"
-    "用时（实测），设置减默认。关闭缓存虽占用少，但每次请求都要付驱动的代价，不列入设置。",
+    "同样的请求在 PYTORCH_CUDA_ALLOC_CONF 各设置下的保留峰值，与 torch 默认设置相比。"
+    "时间：整个负载在分配器调用中的主机用时（实测），设置减默认。关闭缓存虽占用少，但每次请求都要付驱动的代价，不列入设置。",
 )
 _LEFT_OUT = (NATIVE, "torch-nocache")
 _NONE_BETTER = Text("none is better than the default", "没有比默认更好的")

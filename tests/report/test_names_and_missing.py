@@ -1,0 +1,65 @@
+"""What the names mean is told of all that the suite measures; what is missing is told shortly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import report_samples as samples
+from html_samples import published
+
+from allocmark.allocators import registry
+from allocmark.documents import Failure
+from allocmark.figures import Figure
+from allocmark.report.page import page
+from allocmark.report.table import Table
+from allocmark.report.tables.names import WORKLOADS
+from allocmark.store import load
+from allocmark.workloads.catalog import names
+
+
+def _table(results: Path, name: str) -> Table:
+    (part,) = page(load(results)).parts
+    return next(t for section in part.sections for t in section.tables if t.id == name)
+
+
+def _texts(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def test_every_workload_of_the_suite_has_a_meaning() -> None:
+    assert set(names()) == WORKLOADS.keys()
+
+
+def test_every_allocator_of_the_published_page_has_a_meaning() -> None:
+    tables = {t.id: t for section in published().part.sections for t in section.tables}
+    told = {row[0] for row in _texts(tables["names-allocators"])}
+    rows = published().part.panel.rows
+    measured = set(rows.loc[rows["value"].notna(), "subject"].astype(str))
+    assert told == measured & registry().keys()
+    settings = dict((row[0], row[2]) for row in _texts(tables["names-allocators"]))
+    assert settings["torch-expandable"] == "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    assert settings["torch-native"] == settings["tf-growth"] == ""
+
+
+def test_reasons_that_differ_in_numbers_are_one_line_and_lose_no_other(tmp_path: Path) -> None:
+    def lacking(metric: str, workload: str, reason: str) -> Figure:
+        return Figure(metric, "bytes", "exact", "none", {"workload": workload}, reason=reason)
+
+    figures = [
+        lacking("device_bytes", "a", "left out: 0.6 s were left"),
+        lacking("device_bytes", "b", "left out: 0.9 s were left"),
+        lacking("segments", "a", "it keeps no counter of this"),
+    ]
+    failures = [
+        Failure("b", "left out: 0.7 s were left"),  # Its cells say so.
+        Failure("start", "the process was ended"),
+    ]
+    for subject in ("cuda-malloc", "torch-native"):
+        document = samples.document("fragmentation", subject, figures, failures=failures)
+        samples.put(tmp_path, document)
+    both = "cuda-malloc, torch-native"
+    assert _texts(_table(tmp_path, "missing")) == [
+        ["fragmentation", both, "segments", "it keeps no counter of this"],
+        ["fragmentation", both, "device_bytes", "left out: 0.6 s were left (and 1 like it)"],
+        ["fragmentation", both, "start", "the process was ended"],
+    ]
