@@ -6,6 +6,7 @@ asked for by name are measured here and join the run that the folder holds.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
@@ -81,7 +82,7 @@ def run(options: Options) -> Path:
             paths = _run_asv(_project(), options, profile, results)
         page = _reported(results)
     if not any(map(_has_a_figure, paths)):
-        raise NothingMeasuredError(f"nothing could be measured: the reasons are in {page}")
+        raise NothingMeasuredError(f"nothing could be measured: {_why(paths)} ({page})")
     return page
 
 
@@ -145,6 +146,15 @@ def _has_a_figure(path: Path) -> bool:
         return any(figure.value is not None for figure in documents.read(path).figures)
     except DocumentError:
         return False  # Not of this run: the report names it.
+
+
+def _why(paths: Sequence[Path]) -> str:
+    """Return the reason that all documents have, or where the reasons are."""
+    found = set()
+    for path in paths:
+        with contextlib.suppress(DocumentError):
+            found |= {failure.reason for failure in documents.read(path).failures}
+    return found.pop() if len(found) == 1 else "the reasons are on the page"
 
 
 def _run_asv(project: Path, options: Options, profile: Profile, results: Path) -> list[Path]:

@@ -40,6 +40,17 @@ def import_torch() -> ModuleType:
     return module
 
 
+def _why_none(torch: Any) -> str:
+    """Return the first sentence of what torch says of a GPU that it cannot use."""
+    try:
+        torch.cuda.init()
+    except (RuntimeError, AssertionError) as error:
+        first = str(error).partition("\n")[0].partition(". ")[0]
+        if first:
+            return first
+    return "torch.cuda.is_available() is no"
+
+
 class TorchCaching(Allocator):
     """PyTorch's allocator under one ``PYTORCH_CUDA_ALLOC_CONF`` (empty: as it comes)."""
 
@@ -58,7 +69,7 @@ class TorchCaching(Allocator):
     def open(self, device: int) -> None:
         torch = self._torch = import_torch()
         if not torch.cuda.is_available():
-            raise NotMeasurableError("torch finds no usable GPU (torch.cuda.is_available() is no)")
+            raise NotMeasurableError(f"torch finds no usable GPU ({_why_none(torch)})")
         torch.cuda.set_device(device)
         torch.cuda.init()
         torch.cuda.synchronize()

@@ -42,9 +42,9 @@ from allocmark.probes.capacity_search import (
 from allocmark.probes.experiment import Profile
 from allocmark.probes.fragmentation_setting import setting_in_force
 from allocmark.probes.fragmentation_vector import run_once
-from allocmark.probes.recorder import Recorder
+from allocmark.probes.recorder import Recorder, in_words
 from allocmark.probes.replay import Replay, Script, replay
-from allocmark.probes.replaying import allocator_of, fill, in_words, is_base, open_streams
+from allocmark.probes.replaying import allocator_of, fill, is_base, open_streams
 from allocmark.probes.request import Outcome, Request
 from allocmark.stack import is_emulated
 from allocmark.workloads import catalog

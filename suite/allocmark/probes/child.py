@@ -15,7 +15,7 @@ import traceback
 from allocmark.errors import NotMeasurableError
 from allocmark.lifetime import end_with_parent
 from allocmark.probes.experiments import experiment
-from allocmark.probes.recorder import Recorder
+from allocmark.probes.recorder import Recorder, in_words
 from allocmark.probes.request import Request
 from allocmark.stack import computed_values_copied
 
@@ -37,10 +37,8 @@ def main(pipe: int) -> int:
         except NotMeasurableError as error:
             recorder.failure("start", str(error))
         except Exception as error:
-            # The last line of a traceback may be advice: the first line says what happened.
             traceback.print_exc()
-            first, *_ = str(error).splitlines() or [""]
-            recorder.failure("start", f"{type(error).__name__}: {first}")
+            recorder.failure("start", in_words(error))
         if computed_values_copied():
             # What follows from them (a size, a branch) is not what a GPU would have done.
             recorder.note(COMPUTED_NOTE, True)

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from allocmark.errors import NotMeasurableError
-from allocmark.probes.replaying import in_words
+from allocmark.probes.recorder import in_words
 
 _ANSWER_S = 60.0
 

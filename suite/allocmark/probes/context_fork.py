@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from allocmark.errors import NotMeasurableError
-from allocmark.probes.replaying import in_words
+from allocmark.probes.recorder import in_words
 
 _LIMIT_S = 30.0
 _PR_SET_PDEATHSIG = 1

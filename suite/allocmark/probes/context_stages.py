@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from allocmark.figures import Axis, Figure, Kind
 from allocmark.meters.memory import MEM_GET_INFO, METERS, NVML_PROCESS, MemoryMeters
 from allocmark.probes.context_subjects import IMPORT, STAGES, Step, Subject
-from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import in_words
+from allocmark.probes.recorder import Recorder, in_words
 
 CLOCK = "perf_counter"
 _STILL_S, _STILL_AT_MOST_S = 0.02, 1.0

@@ -51,16 +51,9 @@ from allocmark.probes.fragmentation_vector import (
     repeats_exactly,
     run_once,
 )
-from allocmark.probes.recorder import Recorder
+from allocmark.probes.recorder import Recorder, in_words
 from allocmark.probes.replay import Script
-from allocmark.probes.replaying import (
-    allocator_of,
-    fill,
-    in_words,
-    is_base,
-    open_streams,
-    restart,
-)
+from allocmark.probes.replaying import allocator_of, fill, is_base, open_streams, restart
 from allocmark.probes.request import Outcome, Request
 from allocmark.workloads import catalog
 

@@ -11,7 +11,7 @@ from allocmark.meters.quiet import QuietCores
 from allocmark.meters.timing import Loop, NativeLoop, Timed, clock
 from allocmark.meters.timing_python import PythonLoop
 from allocmark.probes.latency_cells import Cell, why_empty
-from allocmark.probes.replaying import in_words
+from allocmark.probes.recorder import in_words
 from allocmark.units import MIB, format_bytes
 
 _TRIED_BYTES = 32 * MIB

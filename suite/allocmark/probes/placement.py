@@ -29,8 +29,8 @@ from allocmark.figures import Axis, Figure
 from allocmark.probes.allocator_experiment import AllocatorExperiment
 from allocmark.probes.experiment import Profile
 from allocmark.probes.fragmentation_setting import setting_in_force
-from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import allocator_of, fill, in_words, is_base, restart
+from allocmark.probes.recorder import Recorder, in_words
+from allocmark.probes.replaying import allocator_of, fill, is_base, restart
 from allocmark.probes.request import Outcome, Request
 from allocmark.units import MIB
 

@@ -16,9 +16,9 @@ from allocmark.cuda import runtime
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure
 from allocmark.probes.ballast import STEP_BYTES, Ballast
-from allocmark.probes.recorder import Recorder
+from allocmark.probes.recorder import Recorder, in_words
 from allocmark.probes.replay import Replay, Script, replay, spaced
-from allocmark.probes.replaying import in_words, open_streams
+from allocmark.probes.replaying import open_streams
 from allocmark.workloads import catalog
 
 RATIOS = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0)

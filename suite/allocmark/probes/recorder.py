@@ -13,6 +13,17 @@ from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure, Series
 
 
+def in_words(error: Exception) -> str:
+    """Return an error as a reason: its sentence, or its class and first line.
+
+    What follows in a framework's message is advice on how to find a bug.
+    """
+    if isinstance(error, NotMeasurableError):
+        return str(error)
+    first, *_ = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {first}"
+
+
 class Recorder:
     """Writes one JSON line for each reading to the pipe that the parent reads."""
 
@@ -60,10 +71,8 @@ class Recorder:
         begin = time.monotonic()
         try:
             yield
-        except NotMeasurableError as error:
-            self.failure(name, str(error))
         except Exception as error:
-            self.failure(name, f"{type(error).__name__}: {error}")
+            self.failure(name, in_words(error))
         finally:
             self._send("spent", {"name": name, "seconds": time.monotonic() - begin})
 

@@ -124,7 +124,8 @@ class _Run:
         self._caches = Capability.CACHE in allocator.capabilities
         self._has_history = driver_history.keeps(allocator)
         self._serves_bytes: int | None = None
-        self._fails_bytes = script.peak_requested_bytes // STEP_BYTES * STEP_BYTES - STEP_BYTES
+        alive = script.peak_requested_bytes // STEP_BYTES * STEP_BYTES
+        self._fails_bytes = max(0, alive - STEP_BYTES)
         """Less than what is alive at once: nothing completes in it."""
 
     def without_limit(self, draw: bool) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator, Capability, Tier
-from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure
 from allocmark.probes.replay import Script
 from allocmark.probes.request import Outcome, Request
@@ -51,9 +50,3 @@ def fill(
         for metric, unit in metrics.items()
         if (metric, tuple(sorted(axes.items()))) not in have
     ]
-
-
-def in_words(error: Exception) -> str:
-    """Return an error as the reason of a cell."""
-    known = isinstance(error, NotMeasurableError)
-    return str(error) if known else f"{type(error).__name__}: {error}"

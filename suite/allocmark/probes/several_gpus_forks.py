@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from allocmark.probes.context_fork import in_fork
-from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import in_words
+from allocmark.probes.recorder import Recorder, in_words
 from allocmark.probes.several_gpus_cards import Cell, Shown, missing
 
 _LIMIT_S = 60.0

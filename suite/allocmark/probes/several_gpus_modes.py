@@ -9,8 +9,7 @@ from allocmark.allocators.tensorflow_gpu.causes import check_host_memory
 from allocmark.figures import Axis, Figure
 from allocmark.meters.memory import NVML_DEVICE
 from allocmark.probes.context_stages import CLOCK
-from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import in_words
+from allocmark.probes.recorder import Recorder, in_words
 from allocmark.probes.several_gpus_cards import Cards, Cell, Shown, missing, send, tell
 from allocmark.probes.several_gpus_cards import cells as card_cells
 from allocmark.probes.tensorflow_policy_programs import GREEDY, LIMIT, TensorFlow

@@ -12,8 +12,7 @@ from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
 from allocmark.figures import Axis, Figure
 from allocmark.meters.memory import METERS
 from allocmark.meters.timing_python import no_garbage_collection
-from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import in_words
+from allocmark.probes.recorder import Recorder, in_words
 from allocmark.probes.several_gpus_cards import Cards, Cell, missing, send
 from allocmark.probes.several_gpus_cards import cells as card_cells
 from allocmark.probes.several_gpus_forks import each_in_a_fork, shown_of

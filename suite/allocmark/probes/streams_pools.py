@@ -9,8 +9,8 @@ from typing import Any
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.figures import Axis, Figure
-from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import in_words, restart
+from allocmark.probes.recorder import Recorder, in_words
+from allocmark.probes.replaying import restart
 from allocmark.units import MIB
 
 POOL_BLOCKS = 4

@@ -12,8 +12,8 @@ from allocmark.allocators.base import Allocator, Capability
 from allocmark.cuda import runtime
 from allocmark.figures import Axis, Kind
 from allocmark.meters.quiet import AT_ONE_PACE, FLAG_NOISY, Look, QuietCores
-from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import in_words, restart
+from allocmark.probes.recorder import Recorder, in_words
+from allocmark.probes.replaying import restart
 from allocmark.statistics import sampled_figure
 from allocmark.units import MIB
 

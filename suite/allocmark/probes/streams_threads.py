@@ -15,8 +15,8 @@ from allocmark.allocators.torch_caching import import_torch
 from allocmark.cuda import runtime
 from allocmark.figures import Axis
 from allocmark.meters.timing import NativeLoop, ThreadEntry
-from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import in_words, restart
+from allocmark.probes.recorder import Recorder, in_words
+from allocmark.probes.replaying import restart
 from allocmark.statistics import sampled_figure
 from allocmark.units import MIB
 

@@ -11,8 +11,7 @@ from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure
 from allocmark.meters.memory import NVML_DEVICE, NVML_PROCESS, MemoryMeters
 from allocmark.probes.context_stages import Reading, settled
-from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import in_words
+from allocmark.probes.recorder import Recorder, in_words
 from allocmark.probes.tensorflow_policy_points import card_bytes
 from allocmark.probes.tensorflow_policy_sharing import WAYS
 from allocmark.probes.tensorflow_policy_worker import Worker

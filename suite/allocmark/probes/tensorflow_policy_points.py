@@ -15,8 +15,7 @@ from allocmark.figures import Axis, Figure
 from allocmark.meters.memory import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS, MemoryMeters
 from allocmark.meters.nvml import open_device
 from allocmark.probes.context_stages import settled
-from allocmark.probes.recorder import Recorder
-from allocmark.probes.replaying import in_words
+from allocmark.probes.recorder import Recorder, in_words
 from allocmark.probes.tensorflow_policy_programs import COUNTERS, tensor_set
 from allocmark.probes.tensorflow_policy_worker import Worker
 

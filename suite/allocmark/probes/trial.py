@@ -16,7 +16,7 @@ from allocmark import frameworks, interpreters
 from allocmark.allocators import registry
 from allocmark.errors import NotMeasurableError
 from allocmark.probes.launcher import child_environment, ending
-from allocmark.probes.replaying import in_words
+from allocmark.probes.recorder import in_words
 from allocmark.probes.request import Request
 
 _ALLOCATORS = {"torch": "torch-native", "tensorflow": "tf-growth"}
