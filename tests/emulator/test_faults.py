@@ -108,6 +108,11 @@ def test_a_call_hangs_until_killed() -> None:
         assert process.wait(timeout=10) == 128 + signal.SIGTERM
 
 
-def test_a_rule_that_is_not_understood_is_named() -> None:
-    done = run("malloc(MIB)", variables=faults("cudaMalloc=error"))
-    assert "fault rule 'cudaMalloc=error' is not understood" in done.stderr
+@pytest.mark.parametrize(
+    "rule",
+    ["cudaMalloc=error", "cudaMalloc@x=error", "cudaMalloc@1=eror:2", "cudaMalloc@1=error:x"],
+)
+def test_a_rule_that_is_not_understood_ends_the_program(rule: str) -> None:
+    done = run('report("began"); malloc(MIB); report("ended")', variables=faults(rule))
+    assert (done.returncode, done.stdout) == (2, '"began"\n')
+    assert f"the fault rule '{rule}' is not understood: write FUNCTION@N=ACTION" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -77,6 +78,18 @@ def test_no_shared_memory_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setattr(launcher, "_SHARED_MEMORY", tmp_path / "missing")
     with pytest.raises(AllocmarkError, match=r"cannot be written here: mount a tmpfs"):
         launcher.emulate(["true"], gpu="h200")
+
+
+def test_full_shared_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the first process that touches a page of the state dies of SIGBUS."""
+
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(AllocmarkError, match=r"has no room for it \(No space left on device\): "):
+        launcher.emulate(["true"], gpu="h200")
+    assert not list(Path("/dev/shm").glob(f"*-{os.getpid()}-*"))
 
 
 def test_a_launch_leaves_nothing_behind() -> None:

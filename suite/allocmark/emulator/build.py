@@ -27,6 +27,8 @@ _NAMES = _HERE / "names"
 _FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-pthread")
 AUDIT = "liballocmark_audit.so"
 DRIVER = "libcuda.so.1"
+_LINKED = "libcuda.so"
+"""What Triton's older releases link their driver module against."""
 _TRIES = 3
 """Sources that are edited while they are compiled are compiled again so often."""
 
@@ -215,6 +217,7 @@ def _build_into(home: Path, compiler: list[str]) -> bool:
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             list(pool.map(lambda library: _compile(library, compiler, folder), _libraries()))
         _compile_audit(compiler, folder, home)
+        (folder / _LINKED).symlink_to(DRIVER)
         if home != _cache() / _key(compiler):
             return False
         folder.chmod(0o755)

@@ -14,7 +14,7 @@ from allocmark import foreground
 from allocmark.emulator.build import AUDIT, build
 from allocmark.emulator.profile import DEFAULT, load
 from allocmark.errors import AllocmarkError
-from allocmark.units import GIB, MIB, format_bytes
+from allocmark.units import GIB, KIB, MIB, format_bytes
 
 MAX_DEVICES = 16
 _SMALLEST_BYTES = 64 * MIB
@@ -23,6 +23,7 @@ _CONFIG = "ALLOCMARK_EMULATOR_CONFIG"
 _TRITON = "TRITON_LIBCUDA_PATH"
 _SHARED_MEMORY = Path("/dev/shm")
 _PREFIX = "allocmark-emulator-"
+_STATE_BYTES = 256 * KIB  # `struct shared` of shared.c is smaller.
 
 
 def real_driver() -> str | None:
@@ -129,12 +130,25 @@ def emulation(
     _check(gpu, memory_bytes, devices)
     _sweep()
     handle, name = tempfile.mkstemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_SHARED_MEMORY)
-    os.close(handle)
     state = Path(name)
     try:
+        _take_room(handle)
         yield emulated_environment(gpu, memory_bytes, devices, state, times)
     finally:
         state.unlink(missing_ok=True)
+
+
+def _take_room(handle: int) -> None:
+    """Give the state its pages now: a process that found none left later would die of SIGBUS."""
+    try:
+        os.posix_fallocate(handle, 0, _STATE_BYTES)
+    except OSError as error:
+        raise AllocmarkError(
+            f"the emulated driver keeps its state in {_SHARED_MEMORY}, which has no room for it "
+            f"({error.strerror}): delete what fills it, or make it larger"
+        ) from error
+    finally:
+        os.close(handle)
 
 
 def _sweep() -> None:

@@ -36,6 +36,7 @@ static const struct {
 } actions[] = {{"error", ERROR, 999}, {"delay", DELAY, 0}, {"steal", STEAL, 0},
                {"lost", LOST, EMU_LAUNCH_FAILED}, {"hang", HANG, 0}, {"crash", CRASH, 0}};
 
+/* Takes the text apart; returns whether it is a rule. */
 static int parse_rule(char *text, struct rule *rule) {
     char *at = strchr(text, '@'), *equals = strchr(text, '=');
     if (!at || !equals || equals < at) return 0;
@@ -45,13 +46,14 @@ static int parse_rule(char *text, struct rule *rule) {
     if (amount) *amount++ = 0;
     rule->nth = strtoull(at, &end, 10);
     rule->onwards = *end == '+';
-    if (end == at || !rule->nth || strlen(text) >= sizeof rule->function) return 0;
+    if (end == at || end[rule->onwards] || !rule->nth) return 0;
+    if (!*text || strlen(text) >= sizeof rule->function) return 0;
     strcpy(rule->function, text);
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         if (strcmp(actions[i].word, equals)) continue;
         rule->action = actions[i].action;
-        rule->amount = amount ? strtod(amount, NULL) : actions[i].amount;
-        return 1;
+        rule->amount = amount ? strtod(amount, &end) : actions[i].amount;
+        return !amount || (end != amount && !*end);
     }
     return 0;
 }
@@ -71,8 +73,13 @@ static void prepare(void) {
     while ((text = strsep(&rest, ";"))) {
         text += strspn(text, " ");
         if (!*text || rule_count == sizeof rules / sizeof *rules) continue;
-        if (parse_rule(text, &rules[rule_count])) rule_count++;
-        else fprintf(stderr, "allocmark emulator: fault rule '%s' is not understood\n", text);
+        char *whole = strdup(text);
+        if (!parse_rule(text, &rules[rule_count++])) { /* a run without its fault would prove nothing */
+            fprintf(stderr, "allocmark emulator: the fault rule '%s' is not understood: write "
+                            "FUNCTION@N=ACTION, as in cudaMalloc@3=error:2 (docs/emulator.md)\n", whole);
+            _exit(2);
+        }
+        free(whole);
     }
     free(copy);
     if (!rule_count) armed = 0;

@@ -28,6 +28,7 @@ struct shared {
     pthread_mutex_t lock;
     struct slot slots[MAX_PROCESSES];
 };
+_Static_assert(sizeof(struct shared) <= 256 << 10, "the launcher takes that much of /dev/shm");
 static struct shared *shared;
 static struct slot *own;
 
