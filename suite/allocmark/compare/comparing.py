@@ -67,13 +67,13 @@ def compare(
 
     Raises `AllocmarkError` where one is empty or they share no figure.
     """
-    with _no_garbage():
+    with no_garbage():
         pair = paired(read_side(a, results), read_side(b, results))
         return compare_pair(pair, load(thresholds))
 
 
 @contextmanager
-def _no_garbage() -> Iterator[None]:
+def no_garbage() -> Iterator[None]:
     """Keep the collector from walking a million readings again and again: none is garbage."""
     enabled = gc.isenabled()
     gc.disable()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean, variance
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,10 @@ def _variance(figure: Figure) -> float:
         return (math.log(high / low) / (2 * _NORMAL)) ** 2
     if len(figure.samples) > 1 and min(figure.samples) > 0 and not figure.counts:
         # Too few for an interval: the variance of a median of normal readings.
-        return math.pi / 2 * variance(map(math.log, figure.samples)) / len(figure.samples)
+        logs = list(map(math.log, figure.samples))
+        middle = fmean(logs)
+        squares = sum((log - middle) ** 2 for log in logs)
+        return math.pi / 2 * squares / (len(logs) - 1) / len(logs)
     return 0.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ def _read_all(paths: Sequence[Path]) -> Iterator[Document | str]:
         yield from map(_read, paths)
         return
     # Forking would copy threads of libraries; the parent holds no GPU.
-    with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
+    with ProcessPoolExecutor(mp_context=get_context("forkserver"), initializer=gc.disable) as pool:
         yield from pool.map(_read, paths, chunksize=20)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from allocmark.compare.comparing import compare_pair
+from allocmark.compare.comparing import compare_pair, no_garbage
 from allocmark.compare.model import Comparison, Mean, Missing, Row
 from allocmark.compare.sides import Pair, Side, read_paths
 from allocmark.compare.thresholds import Thresholds
@@ -16,6 +16,8 @@ from allocmark.gate.runs import RecordedRun, baselines_of, candidate_of, runs_be
 
 Outcome = Literal["fine", "regression", "unclear"]
 
+_TOLD = 3
+"""So many of the runs it is held against are named."""
 Rerun = Callable[[RecordedRun, Sequence[tuple[str, str]], int], Sequence[Path]]
 """Measures documents (experiment, subject) of a run again and returns their files; the number
 counts the rounds."""
@@ -56,7 +58,9 @@ class Gate:
             "unclear": f"nothing is worse, but {_unclear(self.comparison)} figures are unclear"
             + ("" if self.candidate.finished else " and the run has no end"),
         }[self.outcome]
-        against = ", ".join(run.name for run in self.baselines)
+        against = ", ".join(run.name for run in self.baselines[-_TOLD:])
+        if (more := len(self.baselines) - _TOLD) > 0:
+            against = f"{more} earlier runs, {against}"
         return f"gate: {self.outcome}: {what}: {self.candidate.name} against {against}"
 
 
@@ -95,9 +99,10 @@ def gate(
                 f"nothing in {candidate.name} was measured before: there is no "
                 "earlier figure to hold it against"
             )
-    a = read_paths("the last good", paths)
-    b = read_paths("the newest", candidate.documents())
-    found = compare_pair(Pair(a, b), thresholds)
+    with no_garbage():
+        a = read_paths("the last good", paths)
+        b = read_paths("the newest", candidate.documents())
+        found = compare_pair(Pair(a, b), thresholds)
     done = 0
     while rerun is not None and done < rounds and (wanted := _wanted(found)):
         done += 1
