@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from allocmark import __version__, doctor
+from allocmark import __main__, __version__, cli, doctor
 from allocmark.cli import main
 from allocmark.doctor import Finding
 
@@ -27,6 +27,28 @@ def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     assert call(monkeypatch, "--version") == 0
     assert capsys.readouterr().out == f"allocmark {__version__}\n"
+
+
+def test_ctrl_c_that_no_command_takes_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def stopped(results: Path) -> list[Finding]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(doctor, "examine", stopped)
+    assert call(monkeypatch, "doctor") == 3
+    assert capsys.readouterr().err == "allocmark: stopped by Ctrl-C: give the same command again\n"
+
+
+def test_ctrl_c_while_the_command_line_is_imported(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def stopped() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", stopped)
+    assert __main__.main() == 3
+    assert "stopped by Ctrl-C" in capsys.readouterr().err
 
 
 def test_list_names_what_can_be_asked_for(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from allocmark import frameworks, run
+from allocmark import asv_process, frameworks, run
 from allocmark.errors import AllocmarkError, DiskFullError
 from allocmark.frameworks import Share
 from allocmark.probes import run_state
@@ -185,3 +186,12 @@ def test_what_asv_has_said_is_not_said_again(code: int, told: bool) -> None:
     error = run.AsvEndedError(code)
     assert error.told is told
     assert error.exit_code == (code if code > 0 else 3)
+
+
+def test_ctrl_c_while_asv_is_imported_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("asv.main.main", stopped)
+    monkeypatch.setattr(sys, "argv", ["x", "run"])
+    assert asv_process.main() == 130

@@ -5,15 +5,28 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from allocmark import __version__, cli_replay
-from allocmark.errors import AllocmarkError, of_system
+from allocmark.errors import AllocmarkError, StoppedError, of_system
 from allocmark.sentences import sentence
 
+
+class _Commands(TyperGroup):
+    """The commands; Ctrl-C that none of them takes is a sentence, too."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise StoppedError from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     name="allocmark",
     help="How GPU memory is really allocated, measured.",
     no_args_is_help=True,

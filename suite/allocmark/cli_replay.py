@@ -36,9 +36,7 @@ def replay(
     if format not in _FORMATS:
         raise UnknownNameError("format", format, list(_FORMATS))
     asked = Asked(file, setting or (), capacity, outside, device, emulated, page)
-    text, code = answer(asked, format)
-    typer.echo(text, nl=False)
-    raise typer.Exit(code)
+    raise typer.Exit(answer(asked, format, lambda text: typer.echo(text, nl=False)))
 
 
 def record(

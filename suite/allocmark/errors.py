@@ -66,6 +66,15 @@ class DiskFullError(AllocmarkError):
         super().__init__(f"the disk is full: {what}; make room and {again}")
 
 
+class StoppedError(AllocmarkError):
+    """Ctrl-C where there was nothing to save yet, or nothing that is saved by parts."""
+
+    exit_code = EXIT_UNCLEAR
+
+    def __init__(self) -> None:
+        super().__init__("stopped by Ctrl-C: give the same command again")
+
+
 class UnusablePlaceError(AllocmarkError):
     """A file or folder that cannot be read or written."""
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from allocmark import documents, frameworks
+from allocmark import asv_process, documents, frameworks
 from allocmark.allocators import registry
 from allocmark.errors import (
     DISK_FULL,
@@ -159,7 +159,7 @@ def _why(paths: Sequence[Path]) -> str:
 
 def _run_asv(project: Path, options: Options, profile: Profile, results: Path) -> list[Path]:
     """Measure everything by asv; return the documents that there are now."""
-    command = [sys.executable, "-m", "asv", "run", "--record-samples"]
+    command = [sys.executable, "-m", asv_process.__name__, "run", "--record-samples"]
     if options.profile == "quick":
         command.append("--quick")
     environment = {**os.environ, RESULTS: str(results)}

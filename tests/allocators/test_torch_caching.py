@@ -12,7 +12,7 @@ from allocmark.errors import NotMeasurableError
 
 _OLD = (
     "The NVIDIA driver on your system is too old (found version 11040). Please update your GPU "
-    "driver by downloading and installing a new version from the URL: http://example.org"
+    "driver by downloading and installing a new version from the URL: somewhere"
 )
 
 

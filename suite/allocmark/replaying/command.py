@@ -6,7 +6,7 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,27 +48,33 @@ def find(asked: Asked, done: Done = lambda name, ended, count: None) -> Answer:
     return replay(reader.read(asked.file, asked.device), options, done)
 
 
-def answer(asked: Asked, form: str) -> tuple[str, int]:
-    """Return the answer as text, a ``table`` or ``json``, and the exit code; writes the page.
+def answer(asked: Asked, form: str, show: Callable[[str], None]) -> int:
+    """Show the answer as text, a ``table`` or ``json``, write the page, return the exit code.
 
-    Progress goes to standard error.
-    The code is `EXIT_UNCLEAR` where no setting could be replayed to its end.
+    Progress goes to standard error. A page that cannot be written costs no answer. The code is
+    `EXIT_UNCLEAR` where no setting could be replayed to its end.
     """
     if asked.page is not None and not asked.page.absolute().parent.is_dir():
         raise AllocmarkError(f"{asked.page.parent} is no folder: name another --page")
     found = find(asked, _progress)
+    show(_as_json(found) if form == "json" else _as_table(found))
     if asked.page is not None:
         page.write(asked.page, found)
     replayed = any(one.smallest_card_bytes is not None for one in found.settings)
-    code = EXIT_FINE if replayed else EXIT_UNCLEAR
-    if form == "json":
-        explained = explain(found)
-        plain = found.to_json() | {"explanation": explained.to_json() if explained else None}
-        return json.dumps(plain, indent=1, allow_nan=False) + "\n", code
+    return EXIT_FINE if replayed else EXIT_UNCLEAR
+
+
+def _as_json(found: Answer) -> str:
+    explained = explain(found)
+    plain = found.to_json() | {"explanation": explained.to_json() if explained else None}
+    return json.dumps(plain, indent=1, allow_nan=False) + "\n"
+
+
+def _as_table(found: Answer) -> str:
     width = shutil.get_terminal_size((_WIDTH, 0)).columns
     stream = io.StringIO()
     table.show(found, Console(file=stream, width=max(width, _WIDTH), highlight=False))
-    return stream.getvalue(), code
+    return stream.getvalue()
 
 
 def _progress(name: str, ended: int, count: int) -> None:
