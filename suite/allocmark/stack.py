@@ -166,6 +166,15 @@ def computed_values_copied() -> bool:
     return copied()
 
 
+def emulator_refusal(reason: str) -> str | None:
+    """Return what the emulated driver refused this process, where `reason` may come from that."""
+    if not is_emulated():
+        return None
+    from allocmark.emulator.detect import refusal
+
+    return refusal(reason)
+
+
 def is_emulated() -> bool:
     """Whether the driver of this process is the emulated one: the driver itself is asked."""
     try:

@@ -11,17 +11,22 @@ from typing import TextIO
 from allocmark.documents import ERROR_NOTE
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure, Series
+from allocmark.stack import emulator_refusal
 
 
 def in_words(error: Exception) -> str:
     """Return an error as a reason: its sentence, or its class and first line.
 
-    What follows in a framework's message is advice on how to find a bug.
+    What follows in a framework's message is advice on how to find a bug. Where the emulated driver
+    refused something, that is the cause behind what the framework says.
     """
     if isinstance(error, NotMeasurableError):
-        return str(error)
-    first, *_ = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {first}"
+        text = str(error)
+    else:
+        first, *_ = str(error).splitlines() or [""]
+        text = f"{type(error).__name__}: {first}"
+    cause = emulator_refusal(text)
+    return f"{text}: {cause}" if cause and cause not in text else text
 
 
 class Recorder:

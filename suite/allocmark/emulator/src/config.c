@@ -111,7 +111,9 @@ void emu_log(const char *format, ...) {
     va_end(arguments);
 }
 
+static const char *lacking; /* the latest function that was called and is not emulated */
 int emu_stub(const char *name, int *said) {
+    __atomic_store_n(&lacking, name, __ATOMIC_RELAXED);
     if (!__atomic_exchange_n(said, 1, __ATOMIC_RELAXED))
         fprintf(stderr, "allocmark emulator: %s is not emulated and fails as not supported: what "
                         "needs it needs a GPU (docs/emulator.md)\n", name);
@@ -128,6 +130,20 @@ void emu_warn_computed(void) {
 /* The suite asks the loaded library whether it is real. */
 API int allocmark_emulator_version(void);
 int allocmark_emulator_version(void) { return 1; }
+
+/* ... what it refused this process: a runtime that is not ours, functions that it lacks, ... */
+static int foreign;
+int emu_foreign_runtime(void) {
+    if (!__atomic_exchange_n(&foreign, 1, __ATOMIC_RELAXED))
+        fputs("allocmark emulator: a library brings a CUDA runtime of its own, or one of another "
+              "version, which does not run on the emulated driver: use a build for CUDA 12 or 13 "
+              "that loads libcudart.so.12 or .13\n", stderr);
+    return EMU_NOT_SUPPORTED;
+}
+API int allocmark_emulator_foreign_runtime(void);
+int allocmark_emulator_foreign_runtime(void) { return __atomic_load_n(&foreign, __ATOMIC_RELAXED); }
+API const char *allocmark_emulator_lacking(void);
+const char *allocmark_emulator_lacking(void) { return __atomic_load_n(&lacking, __ATOMIC_RELAXED); }
 
 /* ... and whether this process has copied computed values, which read as zeros, to the host. */
 API int allocmark_emulator_computed_copied(void);

@@ -231,14 +231,9 @@ API CUresult cuGetProcAddress(const char *name, void **function, int version, ui
 }
 /* Private tables that only NVIDIA's own runtime asks for. */
 API CUresult cuGetExportTable(const void **table, const unsigned char *id) {
-    static int said;
     UNUSED(id);
     *table = NULL;
-    if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
-        fputs("allocmark emulator: a library brings a CUDA runtime of its own, or one of another "
-              "version, which does not run on the emulated driver: use a build for CUDA 12 or 13 "
-              "that loads libcudart.so.12 or .13\n", stderr);
-    return EMU_NOT_SUPPORTED;
+    return emu_foreign_runtime();
 }
 
 /* Nothing is written to the driver's log here, so nobody is called back. */
