@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,11 +20,21 @@ from allocmark.sentences import sentence
 class _Commands(TyperGroup):
     """The commands; Ctrl-C that none of them takes is a sentence, too."""
 
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        with _stoppable():
+            return super().make_context(*words, **more)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _stoppable():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise StoppedError from None
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise StoppedError from None
 
 
 app = typer.Typer(
