@@ -34,6 +34,8 @@ LEVEL = 0.05
 """The share of false alarms among the means of a scope that are called changed."""
 FOUND = 0.95
 """How often the step that a mean is said to show is found."""
+HOST = 0.25
+"""The part of what processes differ by that all processes of a run are taken to have in common."""
 _MOST = 0.5
 """A run counts for a mean when it has more than this share of its figures."""
 _SIZE = "bytes"
@@ -221,17 +223,16 @@ def _of_processes(found: Pools, by: Pools) -> tuple[Floats, Floats]:
     variance, known = np.empty(len(own)), np.empty(len(own))
     for i, (key, rule) in enumerate(zip(found.keys, found.rules, strict=True)):
         among = np.asarray([k.among == key.among for k in by.keys])
-        count = int(among.sum())
+        count = int(among.sum()) if found.scope == "all" else 1
         if found.scope == "allocator":
             among &= np.asarray([k != key for k in by.keys])
         others = float(dof[among].sum())
-        if others >= noise.LEARNT:
-            prior = float(squares[among].sum()) / others
-            prior /= 1 if found.scope == "allocator" else count
-        else:
-            others = noise.PRIOR
-            prior = rule.process**2 + rule.figure**2 / len(found.members[i])
-        weight = min(noise.PRIOR, others)
+        learnt = float(squares[among].sum()) / others if others else 0.0
+        told = rule.process**2 + rule.figure**2 * count / len(found.members[i])
+        runs = noise.weight_of(dof[among])
+        prior = runs * learnt + (1 - runs) * told
+        prior *= HOST + (1 - HOST) / count
+        weight = noise.PRIOR
         moderated = (weight * prior + own[i]) / (weight + own_dof[i])
         variance[i] = max(moderated, own[i] / max(own_dof[i], 1.0))
         known[i] = weight + own_dof[i]

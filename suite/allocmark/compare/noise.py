@@ -6,7 +6,7 @@ fresh ones), and a process can be slower throughout. So a figure's logarithm in 
     level + what its process does to all figures of its group + what it does by itself
 
 with standard deviations `process` and `figure`. They come from the thresholds, and from the
-residuals of the sides that have several runs: with enough of these, the thresholds no longer count.
+residuals of the sides that have several runs, which count the more the more runs there are.
 A figure's own variance is moderated by that of its group (the moderated t-test of Smyth 2004,
 "Linear Models and Empirical Bayes Methods").
 
@@ -27,9 +27,9 @@ from allocmark.statistics import CONFIDENCE
 
 PRIOR = 8.0
 """The degrees of freedom that the group's variance counts for beside a figure's own."""
-LEARNT = 4.0
-"""From so many degrees of freedom on, runs alone say how processes differ: the thresholds stand in
-where there are fewer."""
+EXPERIENCE = 2.0
+"""What the thresholds say counts as much as so many runs: those of an hour differ by less than
+those of different days."""
 LEAST_TOGETHER = 5
 """In a process with fewer figures of a group, what moves together cannot be told apart."""
 
@@ -170,18 +170,24 @@ def _variances(read: Readings, shared: NDArray[np.bool_]) -> tuple[Floats, Float
         among = kind == number
         once = among & first
         dof = process_dof_of[once].sum()
-        learnt = dof >= LEARNT
-        process_dof[among] = dof if learnt else PRIOR
-        told = read.process_sd[among] ** 2
-        process[among] = together[once].sum() / dof if learnt else told
+        learnt = together[once].sum() / dof if dof else 0.0
+        weight = weight_of(process_dof_of[among])
+        process_dof[among] = PRIOR + weight * dof
+        process[among] = weight * learnt + (1 - weight) * read.process_sd[among] ** 2
+        weight = weight_of(figure_dof[among])
         found = _typical(alone[among], figure_dof[among])
-        learnt = figure_dof[among].sum() >= LEARNT
-        typical[among] = found if learnt else read.figure_sd[among] ** 2
+        typical[among] = weight * found + (1 - weight) * read.figure_sd[among] ** 2
     # Never less than its own: a figure that does not hold still is not helped by those that do.
     figure = np.maximum(
         (PRIOR * typical + alone) / (PRIOR + figure_dof), alone / np.maximum(figure_dof, 1)
     )
     return process, process_dof, figure, PRIOR + figure_dof
+
+
+def weight_of(dof: Floats) -> float:
+    """Return what the runs count for beside the thresholds: `dof` are those of single figures."""
+    runs = float(dof.max(initial=0.0))
+    return runs / (runs + EXPERIENCE)
 
 
 def _typical(squares: Floats, dof: Floats) -> float:
