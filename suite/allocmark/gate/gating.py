@@ -55,7 +55,8 @@ class Gate:
             "regression": f"{len(self.regressions)} figures are worse"
             + (f", {len(self.worse_means)} means are" if self.worse_means else "")
             + (f", {len(self.lost)} figures are lost" if self.lost else ""),
-            "unclear": f"nothing is worse, but {_unclear(self.comparison)} figures are unclear"
+            "unclear": f"nothing is worse, but {_unclear(self.comparison)} figures are unclear "
+            "(--rerun measures them again)"
             + ("" if self.candidate.finished else " and the run has no end"),
         }[self.outcome]
         against = ", ".join(run.name for run in self.baselines[-_TOLD:])
