@@ -6,6 +6,7 @@ Each mode needs a process of its own: TensorFlow is configured once.
 from __future__ import annotations
 
 import importlib.util
+import resource
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -291,6 +292,37 @@ def test_greedy_leaves_1800_mib_and_needs_a_process_for_each_card() -> None:
     assert kind == "NotMeasurableError" and "a process of its own" in text
 
 
+KEPT = """
+a = registry()["tf-greedy"]
+a.open(0)
+a.restart()
+def use():
+    blocks = [a.alloc(n * MIB) for n in (1, 20, 3)]
+    for block in blocks:
+        a.free(block)
+    stats = a.stats()
+    return [blocks, stats.driver_allocs, stats.reserved_bytes, stats.peak_allocated_bytes]
+told["first"] = use()
+a.restart()
+told["clean"] = [a.stats().allocated_bytes, a.stats().peak_allocated_bytes, len(a.live_shim.chunks())]
+told["second"] = use()
+taken = runtime.malloc(GIB)
+a.restart()
+told["no room"] = failure(a.alloc, MIB)
+report()
+"""
+
+
+@needs_tensorflow
+def test_greedy_keeps_a_region_that_is_all_free_and_counts_as_from_a_fresh_one() -> None:
+    found = run(KEPT)
+    assert found["clean"] == [0, 0, 1]
+    assert found["second"] == found["first"]
+    assert found["first"][1] == 1
+    kind, _, text = found["no room"]
+    assert kind == "NotMeasurableError" and "1 GiB of that are gone" in text
+
+
 ASYNC = """
 a = registry()["tf-async"]
 a.open(0)
@@ -426,6 +458,11 @@ def test_a_host_too_small_for_the_handles_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_available_host_memory_is_read() -> None:
     assert 0 < causes.available_host_bytes() < 1 << 60
+
+
+def test_a_limit_of_address_space_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (4096, 4096))
+    assert causes.available_host_bytes() == 0
 
 
 def test_a_shim_for_another_version_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,10 @@ def available_host_bytes() -> int:
         except (OSError, ValueError):  # Absent, or "max".
             continue
         available = min(available, max(0, left))
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)  # ulimit -v, as batch systems set it.
+    if most != resource.RLIM_INFINITY:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        available = min(available, max(0, most - pages * resource.getpagesize()))
     return available
 
 
