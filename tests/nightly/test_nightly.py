@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compare_samples import CONDITIONS, FACTS, STACK, document, exact, put
+from compare_samples import CONDITIONS, FACTS, STACK, document, exact, hits, put
 
 from allocmark.compare.model import Change
 from allocmark.compare.thresholds import load
@@ -164,6 +164,26 @@ def test_the_old_software_tells_which_factor_it_is(
     assert blame(found, moved, measure, rules).sentence.startswith(culprit)
     assert "cannot be told apart" in blame(found, moved, None, rules).sentence
     assert blame(found, Factors((), moved.software), None, rules).sentence.startswith("Only the s")
+
+
+@pytest.mark.parametrize(("old", "culprit"), [(1.4, "The machine moved"), (1.0, "The software")])
+def test_means_are_blamed_too(tmp_path: Path, old: float, culprit: str) -> None:
+    """Hits are 40 % slower throughout: no figure by itself is beyond what a process differs by."""
+    for day in (1, 2, 3):
+        good = document(*hits(day), run=f"r{day}", started=f"2026-11-0{day}T00:00:00Z")
+        put(tmp_path / "r" / f"{day}", good)
+    late = document(*hits(4, process=1.4), run="r4", started="2026-11-04T00:00:00Z")
+    put(tmp_path / "r" / "4", late, "torch2.12.0-driver581.2")
+    rules = load()
+    found = gate(tmp_path / "r", rules, last=3)
+    assert [mean.scope for mean in found.worse_means][:2] == ["all", "allocator"]
+    moved = Factors((Change("driver", "1", "2"),), (Change("torch", "2.11", "2.12"),))
+
+    def measure(wanted: Sequence[tuple[str, str]]) -> list[Path]:
+        assert list(wanted) == [("latency", "torch-native")]
+        return [put(tmp_path / "again", document(*hits(5, process=old), run="r5"))]
+
+    assert blame(found, moved, measure, rules).sentence.startswith(culprit)
 
 
 def _git(folder: Path, *words: str) -> str:

@@ -7,11 +7,13 @@ machine or its driver moved them, if they are as good as before, the new softwar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark.compare.comparing import compare_pair
+from allocmark.compare.model import Mean
 from allocmark.compare.sides import Pair, read_paths
 from allocmark.compare.thresholds import Thresholds
 from allocmark.gate.gating import Gate
@@ -50,16 +52,38 @@ def blame(
             f"The machine moved ({system}) and the software did ({software}); the old software is "
             "not installed any more, so they cannot be told apart."
         )
-    worse = found.regressions
-    documents = tuple(dict.fromkeys((row.probe, row.subject) for row in worse))[:MOST]
+    means = _means(found)
+    both = [(row.probe, row.subject) for row in found.regressions]
+    both += [(mean.probe, mean.subject) for mean in means]
+    documents = tuple(dict.fromkeys(both))[:MOST]
     if not documents:
         return Blame("The figures that are lost cannot be told apart by factors.")
     a = read_paths("the last good", [p for run in found.baselines for p in run.documents()])
     old = read_paths("the old software", measure_old(documents))
-    rows = {row.place: row for row in compare_pair(Pair(a, old), thresholds).rows}
-    asked = [row for row in worse if row.place in rows]
-    still = [row for row in asked if rows[row.place].verdict == "worse"]
-    told = f"{len(still)} of {len(asked)} figures are as bad with the old software on this machine"
-    if asked and len(still) > _MOST_OF * len(asked):
+    again = compare_pair(Pair(a, old), thresholds)
+    verdicts = {row.place: row.verdict for row in again.rows}
+    ratios = {mean.place: mean.ratio for mean in again.means}
+    bad = [verdicts[row.place] == "worse" for row in found.regressions if row.place in verdicts]
+    # One more run settles no mean: as bad is what is nearer to the night's than to the last good.
+    bad += [
+        abs(math.log(ratios[mean.place])) > abs(math.log(mean.ratio)) / 2
+        for mean in means
+        if mean.place in ratios
+    ]
+    told = f"{sum(bad)} of {len(bad)} are as bad with the old software on this machine"
+    if bad and sum(bad) > _MOST_OF * len(bad):
         return Blame(f"The machine moved them ({system}): {told}.", documents)
     return Blame(f"The software moved them ({software}): {told}.", documents)
+
+
+def _means(found: Gate) -> list[Mean]:
+    """Return the means of single allocators that got worse.
+
+    Of a group that is worse only as a whole, all its allocators are asked.
+    """
+    means = [mean for mean in found.worse_means if mean.scope != "all"]
+    told = {mean.group for mean in means}
+    whole = {mean.group for mean in found.worse_means if mean.scope == "all"} - told
+    return means + [
+        mean for mean in found.comparison.means if mean.scope == "allocator" and mean.group in whole
+    ]
