@@ -154,9 +154,9 @@ def test_tensorflow_is_hardware_s_at_every_event(
     assert len(found.requests) == len(found.courses) >= 2
 
 
-def test_events_of_every_kind_of_setting_are_on_record(torch_found: dict[str, Comparison]) -> None:
+def test_events_of_every_setting_are_on_record(torch_found: dict[str, Comparison]) -> None:
     with_events = {name for name, found in torch_found.items() if counts(found.courses)[0]}
-    assert {"torch-native", "torch-expandable", "torch-gc80", *TORCH[4:7]} <= with_events
+    assert with_events == {*TORCH} - {"cuda-malloc", "torch-nocache"}  # Their replays are slow.
 
 
 def test_the_model_of_the_driver_s_pool_is_as_close_as_is_published() -> None:
