@@ -44,6 +44,8 @@ GRAIN_BYTES = 2 * MIB
 """The pages of the GPU: readings of its memory closer than that are alike."""
 TOO_WIDE = 6.0
 """An interval wider than this many smallest differences that matter tells nothing: unclear."""
+SETTLES = 0.5
+"""A difference of more than this part of its interval's half may be settled by a few more runs."""
 FEWEST_RUNS = 3
 """Runs a side that must agree among themselves before a figure that was 0 counts as changed."""
 
@@ -182,7 +184,8 @@ def _decide(couple: Couple, rule: Rule, found: noise.Moves, i: int, q: float) ->
         return Judged("same", f"less than the {rule.least:.0%} that matter", *told)
     # What is called a change has an interval that says so too.
     if q > LEVEL or low <= 1 <= high:
-        return Judged("unclear", "within what runs of such figures differ by", *told, True)
+        near = abs(difference) > SETTLES * float(found.high[i] - found.difference[i])
+        return Judged("unclear", "within what runs of such figures differ by", *told, near)
     moved = 0.0 if found.by_process[i] else float(found.together[i])
     if _ranks(couple, moved) is False:
         return Judged("unclear", "the readings overlap too much", *told, True)
