@@ -95,6 +95,7 @@ class ReplayRecording(Experiment):
             run.without_limit(draw=asked["capacity_bytes"] is None)
         wanted = asked["capacity_bytes"] is not None or asked["seconds"] is not None
         if Capability.RESTART not in allocator.capabilities or not wanted:
+            run.tell_if_known(asked["capacity_bytes"])
             return
         with Ballast(request.device) as ballast:
             if asked["capacity_bytes"] is not None:
@@ -153,13 +154,17 @@ class _Run:
     def within(self, capacity_bytes: int, ballast: Ballast) -> None:
         """Run with that much left to it; say where it fails if it does, and draw that moment.
 
-        Without a cache there is nothing to see in a run that is known to fit.
+        Without a cache there is nothing to see in a run that is known to fit, and a device smaller
+        than that shows no more than the run without a limit did.
         """
-        if not self._caches and self._serves_bytes and self._serves_bytes <= capacity_bytes:
-            self._figure("completes", "bool", 1)
-            self._figure("capacity_bytes", "bytes", capacity_bytes)
+        if not self._caches and self.tell_if_known(capacity_bytes):
             return
-        allocator = self._leave(capacity_bytes, ballast)
+        try:
+            allocator = self._leave(capacity_bytes, ballast)
+        except NotMeasurableError:
+            if self.tell_if_known(capacity_bytes):
+                return
+            raise
         first = allocator.stats()
         if self._has_history:
             driver_history.begin()
@@ -208,6 +213,16 @@ class _Run:
         if history is not None:
             self._leave(capacity_bytes, ballast)
             self._map(history.peak_event, None)
+
+    def tell_if_known(self, capacity_bytes: int | None) -> bool:
+        """Tell that it completes in so much if it took no more without a limit; say whether."""
+        if capacity_bytes is None or self._serves_bytes is None:
+            return False
+        if self._serves_bytes > capacity_bytes:
+            return False
+        self._figure("completes", "bool", 1)
+        self._figure("capacity_bytes", "bytes", capacity_bytes)
+        return True
 
     def search(self, seconds: float, ballast: Ballast) -> None:
         """Look for the smallest capacity in about that time."""

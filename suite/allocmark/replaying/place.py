@@ -6,12 +6,14 @@ import contextlib
 from collections.abc import Iterator, Mapping
 
 from allocmark.allocators.base import Allocator
+from allocmark.allocators.tensorflow_gpu import LIMIT_BYTES
 from allocmark.emulator.launcher import emulation, real_driver
 from allocmark.units import GIB
 
 _EMULATED_BYTES = 1024 * GIB
 """As much as can be emulated: what fits is asked by a ballast."""
-_BFC_LEAST_BYTES = 4 * GIB
+_BFC_LEAST_BYTES = LIMIT_BYTES + GIB
+"""Room for the one region of ``tf-limit``, and for a context."""
 _ROOM = 4
 _DRIVER_POOL = "TF_GPU_ALLOCATOR"
 
