@@ -27,9 +27,9 @@ from allocmark.statistics import CONFIDENCE
 
 PRIOR = 8.0
 """The degrees of freedom that the group's variance counts for beside a figure's own."""
-EXPERIENCE = 2.0
-"""What the thresholds say counts as much as so many runs: those of an hour differ by less than
-those of different days."""
+EXPERIENCE = 1.0
+"""What the thresholds say counts as much as so many runs beside the first of a side: those of one
+hour differ by less than those of different days."""
 LEAST_TOGETHER = 5
 """In a process with fewer figures of a group, what moves together cannot be told apart."""
 
