@@ -103,6 +103,8 @@ def test_quick_runs_visit_the_base_allocators_once() -> None:
     assert request.parameters["repeats"] == 1
     (request,) = experiment.requests("torch-split64", PROFILES["full"])
     assert request.environment == {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64"}
+    assert request.parameters["repeats"] == 1
+    (request,) = experiment.requests("torch-native", PROFILES["full"])
     assert request.parameters["repeats"] == 3
 
 

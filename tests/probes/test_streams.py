@@ -167,3 +167,11 @@ def test_card_too_small_for_the_tasks_is_a_reason_not_a_crash() -> None:
     assert task(found, "reserved_bytes", "private", 1, MIB).value == 2 * MIB
     large = task(found, "reserved_bytes", "private", 16, 32 * MIB)
     assert large.value is not None or "Memory" in (large.reason or "")
+
+
+def test_threads_are_measured_with_base_allocators_only() -> None:
+    experiment, known = Streams(), list(registry().values())
+    experiment.subjects(known, PROFILES["full"])
+    for name, threads in (("torch-native", True), ("torch-split64", False)):
+        (request,) = experiment.requests(name, PROFILES["full"])
+        assert request.parameters["threads"] is threads

@@ -57,7 +57,7 @@ METRICS: Mapping[str, str] = {
     "search_runs": "runs",
 }
 METER = "ballast, cudaMemGetInfo"
-_SEARCH_S = 12.0
+_SEARCH_S = 6.0
 """What the searches of one allocator may take: where each miss goes to the driver it is short."""
 _SEARCH_EMULATED_S = 60.0
 """Where nothing is waited for but the host, which is often a small one."""

@@ -36,7 +36,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability
+from allocmark.allocators.base import Allocator, Capability, Tier
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Figure
 from allocmark.probes.allocator_experiment import AllocatorExperiment
@@ -76,7 +76,9 @@ class Fragmentation(AllocatorExperiment):
         names = list(catalog.names())
         # Without a way back to the clean state, each workload needs a process of its own.
         together = Capability.RESTART in allocator.capabilities
-        repeats = _REPEATS if profile.all_settings else 1
+        # A setting's times are read beside its base allocator's, its bytes repeat as those do.
+        thorough = profile.all_settings and allocator.tier is not Tier.SETTING
+        repeats = _REPEATS if thorough else 1
         return [
             {"workloads": chosen, "repeats": repeats, "every_event": profile.all_settings}
             for chosen in ([names] if together else [[name] for name in names])

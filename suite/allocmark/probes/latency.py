@@ -35,13 +35,14 @@ Further figures:
 
 Nothing is subtracted from anything. All but single cold calls are read on quiet cores
 (`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. Hits until
-the call returns, and empty pairs, which need the core alone, are given at one core pace: each
-reading times ``core pace ns`` over what the core's chain of multiplications took beside it (the
-meter says so). All else is given as read. The process runs without randomized addresses, where the
-system lets it. Notes: ``clock`` (the native clock), ``cpus`` (how many the measuring thread may run
-on), ``refused readings`` (the share that was not taken because the core was disturbed), ``core pace
-ns`` (this machine's, see `machine_pace`), ``core pace seen ns`` (the median during the readings: a
-hit as the clock saw it is the figure times the second over the first), ``address layout``.
+the call returns, and all that is read of loops and clocks, need the core alone and are given at one
+core pace: each reading times ``core pace ns`` over what the core's chain of multiplications took
+beside it (the meter says so). All else is given as read. The process runs without randomized
+addresses, where the system lets it. Notes: ``clock`` (the native clock), ``cpus`` (how many the
+measuring thread may run on), ``refused readings`` (the share that was not taken because the core
+was disturbed), ``core pace ns`` (this machine's, see `machine_pace`), ``core pace seen ns`` (the
+median during the readings: a hit as the clock saw it is the figure times the second over the
+first), ``address layout``.
 """  # noqa: E501 - a table's row is one line
 
 from __future__ import annotations

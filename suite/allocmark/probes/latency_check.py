@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
 from pathlib import Path
 
+import numpy as np
+
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.errors import NotMeasurableError
-from allocmark.figures import Figure
+from allocmark.figures import Axis, Figure
 from allocmark.meters.quiet import AT_ONE_PACE
 from allocmark.meters.timing import Loop, NativeLoop
 from allocmark.meters.timing_cross import CrossCheck
@@ -27,6 +30,7 @@ FLAG_CROSS = "over-10-percent"
 
 _NATIVE_PAIRS, _PYTHON_PAIRS = 2000, 200
 _CROSS_PAIRS = 32
+_CLOCK_RUNS = 20
 _WARM_UP_S = 0.05
 _UNITS = {"cross_check_loop_ns": "ns", "cross_check_program_ns": "ns", "cross_check_ratio": "ratio"}
 
@@ -50,8 +54,10 @@ def measure_cost(bench: Bench, batches: int, recorder: Recorder) -> None:
             figure = replace(figure, flags=(*figure.flags, FLAG_EMPTY))
         recorder.figure(figure)
         clock = bench.clock if isinstance(loop, NativeLoop) else "perf_counter_ns"
-        readings = loop.clock_ns().tolist()[:batches]
-        recorder.figure(sampled_figure("clock_ns", "ns", "time", clock, {"level": level}, readings))
+        runs = bench.quiet.take(loop.clock_ns, _CLOCK_RUNS)
+        samples = [round(float(np.median(clock_ns)) * factor, 1) for clock_ns, factor in runs]
+        meter = f"{clock}, medians of {len(runs.readings[0])} readings{AT_ONE_PACE}"
+        recorder.figure(sampled_figure("clock_ns", "ns", "time", meter, {"level": level}, samples))
 
 
 def measure_check(bench: Bench, batches: int, recorder: Recorder) -> None:
@@ -104,9 +110,9 @@ def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
         their = program.pairs(size, _CROSS_PAIRS)
         return loop.pairs(size, _CROSS_PAIRS), their
 
-    taken = bench.quiet.take(turn, batches).readings
-    ours = [round(our, 2) for our, _ in taken]
-    theirs = [round(their, 2) for _, their in taken]
+    taken = bench.quiet.take(turn, batches)
+    ours = [round(our * factor, 2) for (our, _), factor in taken]
+    theirs = [round(their * factor, 2) for (_, their), factor in taken]
     bench.clean()
     axes = {"bytes": size}
     ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
@@ -114,7 +120,11 @@ def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
     if abs((ratio.value or 0) - 1) > CROSS_TOLERANCE:
         ratio = replace(ratio, flags=(*ratio.flags, FLAG_CROSS))
     return [
-        sampled_figure("cross_check_loop_ns", "ns", "time", loop.meter, axes, ours),
-        sampled_figure("cross_check_program_ns", "ns", "time", program.meter, axes, theirs),
+        _at_one_pace("cross_check_loop_ns", loop.meter, axes, ours),
+        _at_one_pace("cross_check_program_ns", program.meter, axes, theirs),
         ratio,
     ]
+
+
+def _at_one_pace(metric: str, meter: str, axes: Mapping[str, Axis], samples: list[float]) -> Figure:
+    return sampled_figure(metric, "ns", "time", f"{meter}{AT_ONE_PACE}", axes, samples)

@@ -255,7 +255,7 @@ def _requests(session: Session, experiment: Experiment, subject: str) -> list[Re
             environment=dict(request.environment),  # Read-only mappings cannot be sent.
             device=session.device,
             allocator_file=session.allocator_file,
-            fixed_addresses=experiment.alone,
+            fixed_addresses=experiment.paced,
             pace_ns=pace_ns,
         )
         for request in asked

@@ -34,7 +34,7 @@ one for all). Native threads, no GIL: each makes `PAIRS` alloc-and-free pairs of
 | ``thread_pair_ns`` | ns | that time divided by the pairs of one thread: constant where there is no contention |
 | ``speedup`` | ratio | throughput over the median throughput of one thread |
 
-Flag ``fewer-cpus``: more threads than processors to run them. Note: ``cpus``.
+Flag ``fewer-cpus``: more threads than processors to run them. Notes: ``cpus``, ``address layout`` and those of the quiet cores, as in `latency`.
 """  # noqa: E501 - a table's row is one line
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability, Tier
 from allocmark.figures import Figure
+from allocmark.layout import address_layout
 from allocmark.meters.quiet import QuietCores
 from allocmark.meters.timing import library
 from allocmark.meters.timing_python import no_garbage_collection
@@ -75,6 +76,9 @@ _FEW_REPEATS = 4
 """Of a quick run, and of settings of an allocator that is read in full anyway."""
 
 
+_ONE_LOCK = "a setting changes no lock: threads are measured with its base allocator"
+
+
 class Streams(AllocatorExperiment):
     """All uses of streams, private pools and threads over one allocator in one process."""
 
@@ -87,7 +91,8 @@ class Streams(AllocatorExperiment):
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
         thorough = profile.all_settings and allocator.tier is not Tier.SETTING
-        return [{"repeats": _REPEATS if thorough else _FEW_REPEATS}]
+        repeats = _REPEATS if thorough else _FEW_REPEATS
+        return [{"repeats": repeats, "threads": allocator.tier is not Tier.SETTING}]
 
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
         return _LIMIT_S
@@ -101,12 +106,16 @@ class Streams(AllocatorExperiment):
         allocator.open(request.device)
         repeats: int = request.parameters["repeats"]
         recorder.note("cpus", len(os.sched_getaffinity(0)))
+        recorder.note("address layout", address_layout())
         with no_garbage_collection():
             with recorder.stage("tasks"), QuietCores(request.pace_ns) as quiet:
                 streams_tasks.measure(allocator, quiet, repeats, recorder)
                 quiet.tell(recorder.note)
             with recorder.stage("threads"):
-                streams_threads.measure(allocator, request.device, repeats, recorder)
+                if request.parameters["threads"]:
+                    streams_threads.measure(allocator, request.device, repeats, recorder)
+                else:
+                    streams_threads.leave_out(_ONE_LOCK, recorder)
             with recorder.stage("private pools"):
                 streams_pools.measure(allocator, recorder)
 

@@ -43,9 +43,7 @@ def measure(allocator: Allocator, device: int, repeats: int, recorder: Recorder)
             f"{allocator.name} has no C entry points here, and Python threads would wait for "
             "the interpreter's lock"
         )
-        for axes, units in expected():
-            for metric, unit in units.items():
-                recorder.missing(metric, unit, why, axes)
+        leave_out(why, recorder)
         return
     loop = NativeLoop(calls)
     entry = _entry(calls, device)
@@ -71,6 +69,13 @@ def measure(allocator: Allocator, device: int, repeats: int, recorder: Recorder)
                     recorder.failure(f"{cell[0]} threads, {cell[1]} stream", failed[cell])
     _record(totals, failed, recorder)
     restart(allocator)
+
+
+def leave_out(why: str, recorder: Recorder) -> None:
+    """Send the reason in place of every cell."""
+    for axes, units in expected():
+        for metric, unit in units.items():
+            recorder.missing(metric, unit, why, axes)
 
 
 def _run(
