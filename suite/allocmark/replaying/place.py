@@ -12,8 +12,8 @@ from allocmark.units import GIB
 
 _EMULATED_BYTES = 1024 * GIB
 """As much as can be emulated: what fits is asked by a ballast."""
-_BFC_LEAST_BYTES = LIMIT_BYTES + GIB
-"""Room for the one region of ``tf-limit``, and for a context."""
+_BFC_LEAST_BYTES = LIMIT_BYTES + 2 * GIB
+"""Room for the one region of ``tf-limit``, its context and that of a ballast."""
 _ROOM = 4
 _DRIVER_POOL = "TF_GPU_ALLOCATOR"
 

@@ -136,6 +136,10 @@ def _answer(
             reasons["smallest_capacity_bytes"] = failure.reason
         elif failure.stage == "the capacity asked for":
             reasons["completes"] = failure.reason
+        else:  # Between the stages: no ballast, say.
+            for name in ("completes", "smallest_capacity_bytes"):
+                if name not in values:
+                    reasons.setdefault(name, failure.reason)
     peak = values.get("peak_reserved_bytes")
     least = values.get("smallest_capacity_bytes", peak)
     reason = ""

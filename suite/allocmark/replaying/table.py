@@ -87,6 +87,12 @@ def _notes(answer: Answer) -> list[str]:
         told.append("- ~: the search was cut off by its time, or could not run: it may be smaller")
     told += [f"- {doubt}" for doubt in answer.doubts]
     told += [f"- {one.name}: {one.reason}" for one in answer.settings if one.reason]
+    if answer.card is not None:
+        told += [
+            f"- {one.name} on this card: {one.reasons['completes']}"
+            for one in answer.settings
+            if not one.reason and one.completes is None and "completes" in one.reasons
+        ]
     if any(one.driver_time for one in answer.settings):
         source = next(one.driver_time.source for one in answer.settings if one.driver_time)
         told.append(f"- time in the driver is an estimate: calls times {source}")
