@@ -25,28 +25,38 @@ def rerun_into(scratch: Path, python: str = sys.executable, emulated_here: bool 
     def rerun(run: RecordedRun, wanted: Sequence[tuple[str, str]], number: int) -> Sequence[Path]:
         results = scratch / f"round-{number}" / "results"
         emulate = run.machine.startswith(EMULATED) and not emulated_here
-        for experiment, subject in wanted:
-            measure_again(results, run.profile, experiment, subject, python, emulate)
+        measure_again(results, run.profile, wanted, python, emulate)
         return sorted(results.rglob(f"*{documents.SUFFIX}"))
 
     return rerun
 
 
 def measure_again(
-    results: Path, profile: str, experiment: str, subject: str, python: str, emulate: bool
+    results: Path,
+    profile: str,
+    wanted: Sequence[tuple[str, str]],
+    python: str,
+    emulate: bool,
 ) -> None:
-    """Measure one document into `results`. Raises `AllocmarkError` where that fails.
+    """Measure documents (experiment, subject) into `results`, an experiment at a time.
 
-    The command is made up here: the one in a document is text that came with a file.
+    Raises `AllocmarkError` where that fails.
     """
-    command = [python, "-m", "allocmark", "run", "--experiment", experiment, "--subject", subject]
-    command += ["--profile", profile, "--results", str(results)]
-    if emulate:
-        command = [python, "-m", "allocmark", "emulate", "--", *command]
+    subjects: dict[str, list[str]] = {}
+    for experiment, subject in wanted:
+        subjects.setdefault(experiment, []).append(subject)
     results.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    if done.returncode != 0:
-        said = done.stderr.strip().rpartition("\n")[2]
-        raise AllocmarkError(f"{experiment} {subject} could not be measured again: {said}")
+    for experiment, names in subjects.items():
+        # The command is made up here: the one in a document is text that came with a file.
+        command = [python, "-m", "allocmark", "run", "--experiment", experiment]
+        command += [word for name in names for word in ("--subject", name)]
+        command += ["--profile", profile, "--results", str(results)]
+        if emulate:
+            command = [python, "-m", "allocmark", "emulate", "--", *command]
+        done = subprocess.run(
+            command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        if done.returncode != 0:
+            said = done.stderr.strip().rpartition("\n")[2]
+            what = f"{experiment} {', '.join(names)}"
+            raise AllocmarkError(f"{what} could not be measured again: {said}")

@@ -169,8 +169,7 @@ def _measure_old(
     emulate = candidate.machine.startswith("emulated-") and not emulated
 
     def measure(wanted: Sequence[tuple[str, str]]) -> Sequence[Path]:
-        for experiment, subject in wanted:
-            measure_again(results, candidate.profile, experiment, subject, python, emulate)
+        measure_again(results, candidate.profile, wanted, python, emulate)
         return sorted(results.rglob(f"*{documents.SUFFIX}"))
 
     return measure
