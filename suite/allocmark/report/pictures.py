@@ -16,6 +16,7 @@ from allocmark.report.escape import csv_text
 # Okabe and Ito's palette, told apart by colour-blind people, less its black and yellow, which
 # vanish on a dark or a light page.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C6D31", "#7F7F7F")
+_MARKERS = ("", "o", "s", "^")
 INK = "#808080"
 """Mid grey: at least 3.9 to 1 against a white page and a black one."""
 _STYLE: dict[str, Any] = {
@@ -80,6 +81,11 @@ def draw(
         if not is_numeric_dtype(data[column]):
             named[column] = data[column].astype(str).map(csv_text)
     return Picture(name, title, svg, named.to_csv(index=False, lineterminator="\n"), about)
+
+
+def markers(names: Sequence[str]) -> dict[str, str]:
+    """Return a marker for each name, so that two lines of one colour (see `colours`) differ."""
+    return {name: _MARKERS[i // len(PALETTE) % len(_MARKERS)] for i, name in enumerate(names)}
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:

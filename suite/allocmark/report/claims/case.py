@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ import pandas as pd
 from allocmark.report.claims.claim import Evidence, Ruling, Verdict
 from allocmark.report.claims.functions import FUNCTIONS, OF_PLACES
 from allocmark.report.claims.text import Text
+from allocmark.report.grid import records_of
 from allocmark.report.numbers import format_value
 from allocmark.report.panel import Panel
 from allocmark.report.table import Cell, figure, flags_of, inherited
@@ -66,8 +67,8 @@ _MANY = 1000
 
 
 def _rows(found: pd.DataFrame) -> list[Row]:
-    told = {} if found.empty else found.drop(columns=_OF_DOCUMENT).to_dict("index")
-    return [Row(index, record) for index, record in cast(dict[int, dict[str, Any]], told).items()]
+    told = {} if found.empty else records_of(found.drop(columns=_OF_DOCUMENT))
+    return [Row(index, record) for index, record in told.items()]
 
 
 Known = dict[tuple[str, str, str], list[Row]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 PAGE_WIDTH = 1180.0
 """Of the box of a table in a window 1280 wide, in CSS pixels."""
@@ -17,6 +18,7 @@ WRAPPED = 185.0
 """Of a text that is broken into lines."""
 
 
+@lru_cache(maxsize=65536)
 def width(text: str) -> float:
     """Return about how many pixels a cell takes that holds this text on one line."""
     wide = sum(letter > "\u2e80" for letter in text)

@@ -85,13 +85,13 @@ def render(
 
 def place(shown: Page, part: Part) -> str:
     """Return where a part's page lies in the report folder: the first part's is its front."""
-    return PAGE_NAME if part is shown.parts[0] else f"{part.slug}/{PAGE_NAME}"
+    return PAGE_NAME if part.slug == shown.parts[0].slug else f"{part.slug}/{PAGE_NAME}"
 
 
 def _others(shown: Page, part: Part, words: Words) -> list[tuple[Text, str, bool]]:
     """Return title and relative address of each other part's page, and whether it is emulated."""
-    up = "" if part is shown.parts[0] else "../"
-    others = [other for other in shown.parts if other is not part]
+    up = "" if part.slug == shown.parts[0].slug else "../"
+    others = [other for other in shown.parts if other.slug != part.slug]
     return [(words.text(o.title), up + place(shown, o), o.panel.emulated) for o in others]
 
 
