@@ -292,37 +292,6 @@ def test_greedy_leaves_1800_mib_and_needs_a_process_for_each_card() -> None:
     assert kind == "NotMeasurableError" and "a process of its own" in text
 
 
-KEPT = """
-a = registry()["tf-greedy"]
-a.open(0)
-a.restart()
-def use():
-    blocks = [a.alloc(n * MIB) for n in (1, 20, 3)]
-    for block in blocks:
-        a.free(block)
-    stats = a.stats()
-    return [blocks, stats.driver_allocs, stats.reserved_bytes, stats.peak_allocated_bytes]
-told["first"] = use()
-a.restart()
-told["clean"] = [a.stats().allocated_bytes, a.stats().peak_allocated_bytes, len(a.live_shim.chunks())]
-told["second"] = use()
-taken = runtime.malloc(GIB)
-a.restart()
-told["no room"] = failure(a.alloc, MIB)
-report()
-"""
-
-
-@needs_tensorflow
-def test_greedy_keeps_a_region_that_is_all_free_and_counts_as_from_a_fresh_one() -> None:
-    found = run(KEPT)
-    assert found["clean"] == [0, 0, 1]
-    assert found["second"] == found["first"]
-    assert found["first"][1] == 1
-    kind, _, text = found["no room"]
-    assert kind == "NotMeasurableError" and "1 GiB of that are gone" in text
-
-
 ASYNC = """
 a = registry()["tf-async"]
 a.open(0)
