@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from allocmark.documents import Failure
 from allocmark.errors import AllocmarkError, UnknownNameError
 from allocmark.figures import Figure
-from allocmark.report import render_markdown, write_report
+from allocmark.report import build, render_markdown, write_report
 from allocmark.report.claims.functions import FUNCTIONS
 from allocmark.report.notes import EMULATED
 from allocmark.report.numbers import format_value
@@ -70,6 +70,17 @@ def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_report(tmp_path / "results", tmp_path / name)
     assert _files(tmp_path / "one") == _files(tmp_path / "two")
+
+
+def test_parts_made_in_other_processes_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples.everything(tmp_path / "results")
+    samples.put(tmp_path / "results", samples.fragmentation("torch-native", 0.1, 77), machine="b")
+    for name, many in (("here", 9), ("elsewhere", 2)):
+        monkeypatch.setattr(build, "_MANY", many)
+        write_report(tmp_path / "results", tmp_path / name)
+    assert _files(tmp_path / "here") == _files(tmp_path / "elsewhere")
 
 
 def _check_cells(store: Store) -> int:
