@@ -180,9 +180,7 @@ def _make_environment(session: nox.Session, folder: Path, lane: str, pre: list[s
     session.run("python3", "-m", "venv", "--clear", str(folder), external=True)
     pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet")
     if lane == "pinned":
-        locks = [
-            word for name in ("site", "torch") for word in ("-r", f"requirements/{name}.txt")
-        ]
+        locks = [word for name in ("site", "torch") for word in ("-r", f"requirements/{name}.txt")]
         session.run(*pip, "--require-hashes", *locks, external=True)
         session.run(*pip, "--no-deps", "-e", ".", external=True)
     else:

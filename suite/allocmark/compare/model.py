@@ -14,6 +14,7 @@ Verdict = Literal["same", "better", "worse", "changed", "unclear"]
 """``changed``: a real difference in a figure of which neither more nor less is better."""
 Scope = Literal["all", "allocator", "class"]
 """Whose figures of a group a mean is of: all allocators', one's, or one's of one call."""
+_TIMES = frozenset({"ns", "s", "seconds"})
 VERDICTS: tuple[Verdict, ...] = ("worse", "better", "changed", "unclear", "same")
 """In the order in which they are told."""
 
@@ -152,8 +153,8 @@ class Comparison:
         return {verdict: found[verdict] for verdict in VERDICTS}
 
     def of(self, *verdicts: Verdict) -> Sequence[Row]:
-        """Return the rows with one of these verdicts, the largest differences first."""
-        return sorted((row for row in self.rows if row.verdict in verdicts), key=_largest)
+        """Return the rows with one of these verdicts: what is exact first, times last."""
+        return sorted((row for row in self.rows if row.verdict in verdicts), key=_first)
 
     def means_of(self, *verdicts: Verdict) -> Sequence[Mean]:
         """Return the means with one of these verdicts, those of most figures first."""
@@ -171,8 +172,10 @@ def _axis(value: Any) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def _largest(row: Row) -> tuple[float, str]:
+def _first(row: Row) -> tuple[bool, bool, float, str]:
+    """Order rows: what is exact, then bytes and counts, then times; the largest changes first."""
+    is_time = row.unit in _TIMES or row.unit.endswith("/s")
     if row.ratio is None:
-        return (float("-inf"), row.place)
+        return (not row.exact, is_time, float("-inf"), row.place)
     size = row.ratio if row.ratio >= 1 else 1 / row.ratio if row.ratio > 0 else float("inf")
-    return (-size, row.place)
+    return (not row.exact, is_time, -size, row.place)

@@ -15,7 +15,7 @@ from pathlib import Path
 from allocmark.documents import write_whole
 
 _FOLDER = "scripts"
-_FETCHED = re.compile(r'(?P<head><(?:script|link rel="stylesheet") (?:src|href)=")https://[^">]*?'
+_FETCHED = re.compile(r'(?P<head><(?:script|link rel="stylesheet") (?:src|href)=")https:/{2}[^">]*?'
                       r'(?P<name>[^/">]+)"[^>]*>')  # fmt: skip
 _FILES = {
     "jquery-3.3.1.min.js": "jquery/dist/jquery.min.js",

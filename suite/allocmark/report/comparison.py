@@ -171,7 +171,11 @@ def _figures(found: Comparison, verdict: Verdict, shown: int) -> Table:
          label(row.command)]
         for row in chosen[:shown]
     ]  # fmt: skip
-    cut = f" The {shown} largest of {len(chosen)}." if len(chosen) > shown else ""
+    cut = (
+        f" The first {shown} of {len(chosen)}: exact ones, then bytes and counts, then times."
+        if len(chosen) > shown
+        else ""
+    )
     about = f"The interval is that of B over A.{cut}"
     columns = ("figure", "A", "B", "B over A", "why", "again")
     return _table(verdict, f"{HEADINGS[verdict]}: {len(chosen)}", columns, rows, about)
