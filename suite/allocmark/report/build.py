@@ -43,8 +43,9 @@ def write_report(
     """Write the pages with their CSV and SVG files into `out` and return the first page's path.
 
     ``<out>/index.html`` is the page of the stack that was measured last, and
-    ``<out>/<part>/index.html`` that of each other one; ``<out>/README.md`` shows all of them. Each
-    table is ``<out>/<part>/<table>.csv``, each picture ``<out>/<part>/<figure>.svg`` and ``.csv``.
+    ``<out>/<part>/index.html`` that of each other one that has a page, see `paging`;
+    ``<out>/README.md`` shows all of these. Each table is ``<out>/<part>/<table>.csv``, each picture
+    ``<out>/<part>/<figure>.svg`` and ``.csv``. What an earlier report left in `out` stays.
     `language` is the one that pages open in; `warn` is told what of the results could not be used,
     in one sentence. The same results give the same bytes. Raises
     `AllocmarkError` where there are no usable results, or for a language that does not exist.
@@ -70,21 +71,27 @@ def _left_out(found: Sequence[store.LeftOut]) -> str:
 def _few(shown: Page, out: Path, language: Language) -> list[str]:
     """Write each part and return its Markdown."""
     first, *rest = shown.parts
-    front = _written(shown, first, out, language, stacks(first, shown.parts))
+    front = _written(shown, first, out, language, stacks(first, shown.everything))
     return [front, *(_written(shown, part, out, language) for part in rest)]
 
 
 def _many(shown: Page, out: Path, language: Language) -> list[str]:
     """Write each part in a process that is given no more than that part's rows."""
-    bare = replace(shown, parts=tuple(replace(p, panel=p.panel.bare()) for p in shown.parts))
+    bare = replace(
+        shown, parts=tuple(map(_bare, shown.parts)), older=tuple(map(_bare, shown.older))
+    )
     alone = (replace(part, panel=part.panel.alone()) for part in shown.parts)
     # Forking would copy threads of libraries.
     with ProcessPoolExecutor(_WORKERS, mp_context=get_context("forkserver")) as pool:
         first = next(alone)
         rest = [pool.submit(_written, bare, part, out, language) for part in alone]
-        beside = stacks(shown.parts[0], shown.parts)
+        beside = stacks(shown.parts[0], shown.everything)
         front = pool.submit(_written, bare, first, out, language, beside)
         return [one.result() for one in (front, *rest)]
+
+
+def _bare(part: Part) -> Part:
+    return replace(part, panel=part.panel.bare())
 
 
 def _written(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from allocmark.report.escape import markdown, markdown_line
 from allocmark.report.markdown import band, bullets, heading, table
 from allocmark.report.page import Page, Part
+from allocmark.report.paging import without_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ def whole(shown: Page, parts: Sequence[str]) -> str:
         pieces.append(band())
     if len(shown.parts) > 1:
         pieces.append("\n".join(_entry(part) for part in shown.parts))
+    if sentence := without_page(len(shown.older)):
+        pieces.append(f"{markdown_line(sentence)}.")
     if shown.left_out:
         pieces += [heading(2, "Left out"), bullets(shown.left_out)]
     return "\n\n".join([*pieces, *parts]) + "\n"

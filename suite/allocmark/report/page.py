@@ -11,6 +11,7 @@ from allocmark.report.claims.claim import Headline, Judged
 from allocmark.report.claims.headlines import headlines
 from allocmark.report.claims.text import Text
 from allocmark.report.conditions import conditions
+from allocmark.report.paging import with_page
 from allocmark.report.panel import JOINED_BY, Panel, panels
 from allocmark.report.runs import runs
 from allocmark.report.table import Table
@@ -91,7 +92,15 @@ class Page:
 
     title: str
     parts: tuple[Part, ...]
+    """Those with a page of their own, the newest first."""
     left_out: tuple[str, ...]
+    older: tuple[Part, ...] = ()
+    """Those without, which are never filled."""
+
+    @property
+    def everything(self) -> tuple[Part, ...]:
+        """Every part, the newest first."""
+        return _by_age((*self.parts, *self.older))
 
 
 def page(store: Store) -> Page:
@@ -103,9 +112,13 @@ def page(store: Store) -> Page:
 def outline(store: Store) -> Page:
     """Return the page of a store with its parts still empty: see `filled`."""
     taken: set[str] = set()
-    parts = sorted((_part(panel, taken) for panel in panels(store)), key=_newest, reverse=True)
+    # An older stack keeps its slug: an address must not lead to another stack in the next report.
+    every = _by_age([_part(panel, taken) for panel in panels(store)])
+    chosen = with_page([part.panel for part in every])
+    older = [part for position, part in enumerate(every) if position not in chosen]
     left_out = [item.reason for item in store.left_out]
-    return Page(TITLE, tuple(parts), tuple(dict.fromkeys(left_out)))
+    parts = tuple(every[position] for position in chosen)
+    return Page(TITLE, parts, tuple(dict.fromkeys(left_out)), tuple(older))
 
 
 def _part(panel: Panel, taken: set[str]) -> Part:
@@ -136,6 +149,10 @@ def _with_conditions(table: Table, panel: Panel) -> Table:
     if not used:
         return table
     return replace(table, conditions=conditions(panel.store, panel.store.figures.loc[used]))
+
+
+def _by_age(parts: Sequence[Part]) -> tuple[Part, ...]:
+    return tuple(sorted(parts, key=_newest, reverse=True))
 
 
 def _newest(part: Part) -> str:

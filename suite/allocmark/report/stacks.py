@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from allocmark.compare import thresholds
-from allocmark.compare.comparing import compare_pair
+from allocmark.compare.comparing import compare_pair, no_garbage
 from allocmark.compare.model import VERDICTS, Comparison, Missing, Row
 from allocmark.compare.sides import Side, paired, read_paths
 from allocmark.errors import AllocmarkError
@@ -59,8 +59,9 @@ def stacks(part: Part, parts: Sequence[Part]) -> Stacks | None:
         return None
     chosen = list(named.items())[:COLUMNS]
     store = part.panel.store
-    own = _side(store, part.title, [store.sources[index] for index in part.panel.shown])
-    others = tuple(_other(own, _side(store, label, each)) for label, each in chosen)
+    with no_garbage():
+        own = _side(store, part.title, [store.sources[index] for index in part.panel.shown])
+        others = tuple(_other(own, _side(store, label, each)) for label, each in chosen)
     places = _places([other.found for other in others if other.found is not None])
     cells = {
         (place, number): facing

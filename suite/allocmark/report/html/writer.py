@@ -19,6 +19,7 @@ from allocmark.report.html.first import stack_lines
 from allocmark.report.html.words import Words, markup
 from allocmark.report.notes import EMULATED
 from allocmark.report.page import Page, Part
+from allocmark.report.paging import without_page
 from allocmark.report.pictures import Picture
 from allocmark.report.stacks import Stacks
 from allocmark.report.tables.verdicts import SOURCE
@@ -69,6 +70,7 @@ def render(
         first=views.picture_view(first, words) if first else None,
         common=[(words.html(name), words.free(text)) for name, text in common],
         others=_others(shown, part, words),
+        older=without_page(len(shown.older)) if _is_front(shown, part) else "",
         compared=compared.compared(beside, words) if beside else None,
         left_out=shown.left_out,
         emulated=words.html(EMULATED) if part.panel.emulated else None,
@@ -85,12 +87,16 @@ def render(
 
 def place(shown: Page, part: Part) -> str:
     """Return where a part's page lies in the report folder: the first part's is its front."""
-    return PAGE_NAME if part.slug == shown.parts[0].slug else f"{part.slug}/{PAGE_NAME}"
+    return PAGE_NAME if _is_front(shown, part) else f"{part.slug}/{PAGE_NAME}"
+
+
+def _is_front(shown: Page, part: Part) -> bool:
+    return part.slug == shown.parts[0].slug
 
 
 def _others(shown: Page, part: Part, words: Words) -> list[tuple[Text, str, bool]]:
     """Return title and relative address of each other part's page, and whether it is emulated."""
-    up = "" if part.slug == shown.parts[0].slug else "../"
+    up = "" if _is_front(shown, part) else "../"
     others = [other for other in shown.parts if other.slug != part.slug]
     return [(words.text(o.title), up + place(shown, o), o.panel.emulated) for o in others]
 
