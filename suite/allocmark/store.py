@@ -62,8 +62,6 @@ class Source:
         return (self.machine, self.stack_name, d.profile, d.run, d.probe, d.subject)
 
 
-_Read = tuple[Source, list[dict[str, Any]]]
-"""A document without its figures, and these as rows."""
 MANY = 300
 """Files from which it pays to start other processes, which takes a second or two."""
 _CHUNK = 25
@@ -102,6 +100,13 @@ class _Text:
             [-1 if text is None else names.setdefault(text, len(names)) for text in texts]
         )
 
+    def append(self, other: _Text) -> None:
+        """Take what another column holds, after one's own."""
+        names = self.names
+        codes = [names.setdefault(name, len(names)) for name in other.names]
+        table = np.asarray([*codes, -1], dtype=np.int32)  # What has code -1 finds the last one.
+        self.codes.frombytes(table[np.asarray(other.codes, dtype=np.int32)].tobytes())
+
     def column(self) -> pd.Categorical:
         return pd.Categorical.from_codes(
             np.asarray(self.codes, dtype=np.int32), pd.Index(list(self.names), dtype=object)
@@ -115,6 +120,12 @@ class _Sparse:
     rows: array[int] = field(default_factory=lambda: array("q"))
     values: list[Any] = field(default_factory=list)
 
+    def append(self, other: _Sparse, start: int) -> None:
+        """Take what another column holds, whose first row is number `start` of one's own."""
+        positions = np.asarray(other.rows, dtype=np.int64) + start
+        self.rows.frombytes(positions.tobytes())
+        self.values += other.values
+
     def column(self, length: int) -> Any:
         positions = np.asarray(self.rows, dtype=np.int64)
         kinds = {type(value) for value in self.values}
@@ -122,39 +133,56 @@ class _Sparse:
             numbers = np.full(length, np.nan)
             numbers[positions] = self.values
             return numbers
+        if kinds == {str}:
+            short = pd.Categorical(np.asarray(self.values, dtype=object))
+            codes = np.full(length, -1, dtype=np.int32)
+            codes[positions] = short.codes
+            return pd.Categorical.from_codes(codes, dtype=short.dtype)
         column = np.full(length, np.nan, dtype=object)
         column[positions] = self.values
-        return pd.Categorical(column) if kinds == {str} else column
+        return column
 
 
 class _Rows:
-    """The frame while it grows."""
+    """The frame while it grows: rows of one document, or of many."""
 
     def __init__(self) -> None:
         self.length = 0
-        self.documents = array("i")
         self.text = {name: _Text() for name in TEXT_COLUMNS}
         self.numbers: dict[str, array[float]] = {name: array("d") for name in NUMBER_COLUMNS}
         self.axes: dict[str, _Sparse] = {}
 
-    def extend(self, index: int, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take the rows of one document, column by column: thousands of files make millions."""
-        self.documents.extend([index] * len(rows))
+    def extend(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Take rows column by column: thousands of files make millions."""
         for name, text in self.text.items():
             text.extend(row[name] for row in rows)
         for name, numbers in self.numbers.items():
             numbers.extend([row[name] for row in rows])
         for position, row in enumerate(rows, self.length):
             for axis_name, value in row["axes"].items():
-                name = f"axis_{axis_name}" if axis_name in _FIXED else axis_name
-                if (axis := self.axes.get(name)) is None:
-                    axis = self.axes[name] = _Sparse()
+                axis = self._axis(f"axis_{axis_name}" if axis_name in _FIXED else axis_name)
                 axis.rows.append(position)
                 axis.values.append(value)
         self.length += len(rows)
 
-    def frame(self, sources: Sequence[Source]) -> pd.DataFrame:
-        owner = np.asarray(self.documents, dtype=np.int32)
+    def append(self, other: _Rows) -> None:
+        """Take the rows of another one, after one's own."""
+        for name, text in self.text.items():
+            text.append(other.text[name])
+        for name, numbers in self.numbers.items():
+            numbers.extend(other.numbers[name])
+        for name, axis in other.axes.items():
+            self._axis(name).append(axis, self.length)
+        self.length += other.length
+
+    def _axis(self, name: str) -> _Sparse:
+        if (axis := self.axes.get(name)) is None:
+            axis = self.axes[name] = _Sparse()
+        return axis
+
+    def frame(self, sources: Sequence[Source], lengths: Sequence[int]) -> pd.DataFrame:
+        """Return the frame of these documents, which have so many rows each."""
+        owner = np.repeat(np.arange(len(sources), dtype=np.int32), lengths)
         columns: dict[str, Any] = {"document": owner}
         for name in DOCUMENT_COLUMNS:
             values = [_of_document(source, name) for source in sources]
@@ -168,6 +196,15 @@ class _Rows:
         columns |= {name: np.asarray(numbers) for name, numbers in self.numbers.items()}
         columns |= {name: self.axes[name].column(self.length) for name in sorted(self.axes)}
         return pd.DataFrame(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A document without its figures, these as rows, and what is wrong with some of them."""
+
+    source: Source
+    rows: _Rows
+    left_out: Sequence[LeftOut]
 
 
 def load(root: Path, probes: Collection[str] | None = None, readers: int = 1) -> Store:
@@ -197,6 +234,7 @@ def _uncollected() -> Iterator[None]:
 def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
     left_out: list[LeftOut] = []
     sources: list[Source] = []
+    lengths: list[int] = []
     rows = _Rows()
     seen: dict[tuple[str, ...], str] = {}
     paths = [
@@ -208,29 +246,17 @@ def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
         if isinstance(found, LeftOut):
             left_out.append(found)
             continue
-        source, figures = found
-        if (first := seen.setdefault(source.identity, relative)) != relative:
+        if (first := seen.setdefault(found.source.identity, relative)) != relative:
             reason = f"{relative} says the same as {first} does: keep one of them"
             left_out.append(LeftOut(relative, reason))
             continue
-        cells: set[tuple[Any, ...]] = set()
-        kept = []
-        for row in figures:
-            cell = (row["metric"], row["meter"], frozenset(row["axes"].items()))
-            if cell in cells:
-                sentence = f"{relative} has {row['metric']} twice for one cell: the first is used"
-                left_out.append(LeftOut(relative, sentence))
-                continue
-            cells.add(cell)
-            if row["absurd"]:
-                sentence = f"{relative}: {row['metric']} of {row['absurd']} cannot be: left out"
-                left_out.append(LeftOut(relative, sentence))
-            kept.append(row)
-        rows.extend(len(sources), kept)
-        sources.append(source)
+        left_out += found.left_out
+        rows.append(found.rows)
+        lengths.append(found.rows.length)
+        sources.append(found.source)
     if not sources:
         raise NoResultsError(root, left_out[0].reason if left_out else "")
-    return Store(root, rows.frame(sources), sources, left_out)
+    return Store(root, rows.frame(sources, lengths), sources, left_out)
 
 
 def _all_read(
@@ -262,7 +288,6 @@ def _some_read(root: Path, paths: Sequence[Path]) -> Iterator[tuple[str, _Read |
 
 
 def _read(root: Path, path: Path, relative: str) -> _Read:
-    """Return one document without its figures, and these as rows."""
     document = documents.read(path)
     try:
         machine, stack = relative.split("/")[:2]
@@ -281,7 +306,28 @@ def _read(root: Path, path: Path, relative: str) -> _Read:
         dict(document.stack), dict(document.conditions)
     except (TypeError, ValueError, AttributeError) as error:
         raise DocumentError(f"{path} is damaged ({error}): delete it and measure again") from error
-    return Source(relative, machine, stack, Document(**bare)), rows
+    return _Read(Source(relative, machine, stack, Document(**bare)), *_usable(rows, relative))
+
+
+def _usable(figures: Iterable[Mapping[str, Any]], relative: str) -> tuple[_Rows, list[LeftOut]]:
+    """Return the rows of a document, one for each cell, and what is wrong with others."""
+    left_out: list[LeftOut] = []
+    cells: set[tuple[Any, ...]] = set()
+    kept = []
+    for row in figures:
+        cell = (row["metric"], row["meter"], frozenset(row["axes"].items()))
+        if cell in cells:
+            sentence = f"{relative} has {row['metric']} twice for one cell: the first is used"
+            left_out.append(LeftOut(relative, sentence))
+            continue
+        cells.add(cell)
+        if row["absurd"]:
+            sentence = f"{relative}: {row['metric']} of {row['absurd']} cannot be: left out"
+            left_out.append(LeftOut(relative, sentence))
+        kept.append(row)
+    rows = _Rows()
+    rows.extend(kept)
+    return rows, left_out
 
 
 def _row(figure: Figure) -> dict[str, Any]:

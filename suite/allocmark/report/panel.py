@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -100,7 +100,8 @@ def panels(store: Store) -> list[Panel]:
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, source in enumerate(store.sources):
         groups.setdefault(_group(source), []).append(index)
-    return [_panel(store, key, indexes) for key, indexes in sorted(groups.items())]
+    measured = set(store.figures.loc[store.figures["value"].notna(), "document"])
+    return [_panel(store, measured, key, indexes) for key, indexes in sorted(groups.items())]
 
 
 def _group(source: Source) -> tuple[Any, ...]:
@@ -109,9 +110,11 @@ def _group(source: Source) -> tuple[Any, ...]:
     return (source.document.emulated, source.machine, *joined)
 
 
-def _panel(store: Store, key: tuple[Any, ...], indexes: Sequence[int]) -> Panel:
+def _panel(
+    store: Store, measured: Container[int], key: tuple[Any, ...], indexes: Sequence[int]
+) -> Panel:
+    """Return the panel of these documents; those in `measured` have a figure with a value."""
     best: dict[tuple[str, str], int] = {}
-    measured = set(store.figures.loc[store.figures["value"].notna(), "document"])
     for index in indexes:
         document = store.sources[index].document
         cell = (document.probe, document.subject)
