@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from allocmark.compare import environment, guard, means, noise
 from allocmark.compare.model import Comparison, Missing, Row, SideFacts, Verdict
@@ -163,7 +163,7 @@ def _corrected(p: NDArray[np.float64], groups: Sequence[str]) -> NDArray[np.floa
     q = np.empty(len(p))
     for group in range(number.max() + 1):
         chosen = number == group
-        q[chosen] = stats.false_discovery_control(p[chosen])
+        q[chosen] = scipy.stats.false_discovery_control(p[chosen])
     return q
 
 

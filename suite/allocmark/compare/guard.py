@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from math import comb
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from allocmark.figures import Figure
 
@@ -31,7 +31,9 @@ def apart(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool | None:
     if not smaller or 2 / comb(smaller + larger, smaller) > LEVEL:
         return None
     exact = larger <= _EXACT_UP_TO and not _tied(a, b)
-    found = stats.mannwhitneyu(a.tolist(), b.tolist(), method="exact" if exact else "asymptotic")
+    found = scipy.stats.mannwhitneyu(
+        a.tolist(), b.tolist(), method="exact" if exact else "asymptotic"
+    )
     return bool(found.pvalue <= LEVEL)
 
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from allocmark.compare import noise
 from allocmark.compare.model import Mean, Scope, Verdict, place_text
@@ -146,7 +146,7 @@ def judge(found: Pools, by_allocator: Pools) -> list[Mean]:
     groups = np.asarray([rule.group for rule in found.rules])
     q = np.empty(len(p))
     for group in set(groups):
-        q[groups == group] = stats.false_discovery_control(p[groups == group])
+        q[groups == group] = scipy.stats.false_discovery_control(p[groups == group])
     means = []
     for i, (key, rule) in enumerate(zip(found.keys, found.rules, strict=True)):
         low, high, wide = (
@@ -183,8 +183,10 @@ def _decide(
 
 def _found_from(half: float, many: int) -> float:
     """Return the smallest step that is found with probability `FOUND`, as one of `many` means."""
-    needed = stats.norm.ppf(1 - LEVEL / many / 2) + stats.norm.ppf(FOUND)
-    return math.expm1(min(half * float(needed / stats.norm.ppf(0.5 + CONFIDENCE / 2)), _LARGEST))
+    needed = scipy.stats.norm.ppf(1 - LEVEL / many / 2) + scipy.stats.norm.ppf(FOUND)
+    return math.expm1(
+        min(half * float(needed / scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2)), _LARGEST)
+    )
 
 
 def _of_class(found: Pools) -> tuple[Floats, Floats]:
@@ -240,7 +242,7 @@ def _of_processes(found: Pools, by: Pools) -> tuple[Floats, Floats]:
     error = np.sqrt(variance) * shrink
     moved = noise.hodges_lehmann(found.a, found.b)
     p = noise.two_sided(moved, error, known)
-    return np.asarray(stats.t.ppf(0.5 + CONFIDENCE / 2, known) * error), p
+    return np.asarray(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, known) * error), p
 
 
 def _residuals(found: Pools) -> tuple[Floats, Floats]:

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from allocmark.statistics import CONFIDENCE
 
@@ -116,7 +116,7 @@ def moves(read: Readings) -> Moves:
 
 def _half(error: Floats, dof: Floats) -> Floats:
     """Return the half width of the interval of a value with this standard error."""
-    return np.asarray(stats.t.ppf(0.5 + CONFIDENCE / 2, dof) * error)
+    return np.asarray(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, dof) * error)
 
 
 def hodges_lehmann(a: Floats, b: Floats) -> Floats:
@@ -199,7 +199,7 @@ def _typical(squares: Floats, dof: Floats) -> float:
     known = dof > 0
     if not known.any():
         return 0.0
-    return float(np.median(squares[known] / stats.chi2.median(dof[known])))
+    return float(np.median(squares[known] / scipy.stats.chi2.median(dof[known])))
 
 
 def _folded(read: Readings, shared: NDArray[np.bool_]) -> Readings:
@@ -261,4 +261,4 @@ def two_sided(value: Floats, error: Floats, dof: Floats) -> Floats:
     """Return the probability of a value as far from 0 as this, with this standard error."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(error > 0, np.abs(value) / error, np.where(value == 0, 0.0, np.inf))
-    return np.asarray(2 * stats.t.sf(t, dof))
+    return np.asarray(2 * scipy.stats.t.sf(t, dof))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from statistics import median
 
-from scipy import stats
+import scipy
 
 from allocmark.compare.model import Comparison, Row
 from allocmark.statistics import CONFIDENCE
@@ -53,9 +53,9 @@ def _reach(group: str, rows: list[Row], runs: tuple[int, int]) -> Reach:
     needed = None
     if least > 0:
         a, b = runs
-        wanted = stats.norm.ppf(0.5 + CONFIDENCE / 2) + stats.norm.ppf(FOUND)
+        wanted = scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2) + scipy.stats.norm.ppf(FOUND)
         # The error of a difference is that of one run times the root of 1/a + 1/b.
-        wide = half / float(stats.norm.ppf(0.5 + CONFIDENCE / 2)) * float(wanted)
+        wide = half / float(scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2)) * float(wanted)
         count = math.ceil(2 * (wide / math.log1p(least)) ** 2 / (1 / a + 1 / b))
         needed = count if count > max(a, b) else None
     unclear = sum(row.verdict == "unclear" for row in rows)

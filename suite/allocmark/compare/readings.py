@@ -9,7 +9,7 @@ from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtri
 
 from allocmark.compare.model import Verdict
 from allocmark.compare.pairing import Couple, Run
@@ -18,7 +18,7 @@ from allocmark.figures import Figure
 from allocmark.statistics import CONFIDENCE
 
 UNSTEADY = "does-not-repeat"
-_NORMAL = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
+_NORMAL = float(ndtri(0.5 + CONFIDENCE / 2))
 """Standard errors on either side that the interval of a median reaches."""
 
 
