@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -81,8 +82,9 @@ def _many(shown: Page, out: Path, language: Language) -> list[str]:
         shown, parts=tuple(map(_bare, shown.parts)), older=tuple(map(_bare, shown.older))
     )
     alone = (replace(part, panel=part.panel.alone()) for part in shown.parts)
-    # Forking would copy threads of libraries.
-    with ProcessPoolExecutor(_WORKERS, mp_context=get_context("forkserver")) as pool:
+    # Forking would copy threads of libraries. A process makes a few pages: its garbage may stay.
+    context = get_context("forkserver")
+    with ProcessPoolExecutor(_WORKERS, mp_context=context, initializer=gc.disable) as pool:
         first = next(alone)
         rest = [pool.submit(_written, bare, part, out, language) for part in alone]
         beside = stacks(shown.parts[0], shown.everything)
