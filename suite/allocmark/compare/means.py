@@ -223,11 +223,14 @@ def _of_processes(found: Pools, by: Pools) -> tuple[Floats, Floats]:
     squares, dof = _residuals(by)
     own, own_dof = (squares, dof) if found.scope == "allocator" else _residuals(found)
     variance, known = np.empty(len(own)), np.empty(len(own))
+    numbers: dict[object, int] = {}
+    group = np.asarray([numbers.setdefault(k.among, len(numbers)) for k in by.keys])
+    place = {k: number for number, k in enumerate(by.keys)}
     for i, (key, rule) in enumerate(zip(found.keys, found.rules, strict=True)):
-        among = np.asarray([k.among == key.among for k in by.keys])
+        among = group == numbers.get(key.among, -1)
         count = int(among.sum()) if found.scope == "all" else 1
-        if found.scope == "allocator":
-            among &= np.asarray([k != key for k in by.keys])
+        if found.scope == "allocator" and key in place:
+            among[place[key]] = False
         others = float(dof[among].sum())
         learnt = float(squares[among].sum()) / others if others else 0.0
         told = rule.process**2 + rule.figure**2 * count / len(found.members[i])

@@ -124,8 +124,12 @@ def hodges_lehmann(a: Floats, b: Floats) -> Floats:
 
     Hodges and Lehmann 1963: the estimator that belongs to the rank-sum test.
     """
-    every = b[:, :, None] - a[:, None, :]
-    return np.asarray(np.nanmedian(every.reshape(len(a), -1), axis=1))
+    every = (b[:, :, None] - a[:, None, :]).reshape(len(a), -1)
+    # numpy's nanmedian goes through the rows one by one, and there are 100,000.
+    ordered = np.sort(every, axis=1)
+    known = (~np.isnan(ordered)).sum(axis=1)
+    rows, last = np.arange(len(a)), np.maximum(known, 1) - 1
+    return np.asarray((ordered[rows, last // 2] + ordered[rows, (last + 1) // 2]) / 2)
 
 
 @dataclass(frozen=True, slots=True)
