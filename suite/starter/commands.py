@@ -28,8 +28,8 @@ _USAGE = """usage: python3 suite/start.py COMMAND [ARGUMENTS]
 """
 _GROUPS = {
     "run": ("core", "report"),
-    "test": ("core", "report", "test"),
-    "lint": ("core", "report", "test", "dev"),
+    "test": ("core", "report", "site", "test"),
+    "lint": ("core", "report", "site", "test", "dev"),
 }
 GIB = 1 << 30
 # Gigabytes to download and on disk, seen on Linux x86-64 with Python 3.11; README.md has them too.

@@ -26,7 +26,7 @@ from allocmark.replaying.settings import Setting
 from allocmark.stack import installed
 from allocmark.units import format_bytes
 
-_SEARCH_S = 6.0
+_SEARCH_S = 4.0
 """What one setting may take before the search for its smallest capacity ends."""
 _LIMIT_S = 60.0
 _SENTENCES = 2
