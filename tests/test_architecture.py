@@ -45,7 +45,8 @@ MAY_IMPORT = {
         *("allocators", "conditions", "emulator", "explanation", "importers", "probes", "stack"),
         "workloads",
     },
-    "store": set(),
+    "store": {"store_columns"},
+    "store_columns": set(),
     "compare": set(),
     "gate": {"compare", "report", "stack"},
     "history": set(),
@@ -63,6 +64,7 @@ NO_FRAMEWORK_AT_ALL = (
     *(
         "benchmarks",
         "store",
+        "store_columns",
         "compare",
         "gate",
         "history",

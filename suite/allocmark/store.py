@@ -10,28 +10,33 @@ import gc
 import itertools
 import math
 import os
-from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from allocmark import documents
 from allocmark.documents import Document
 from allocmark.errors import DocumentError, NoResultsError
 from allocmark.figures import Figure, Series
+from allocmark.store_columns import DOCUMENT_COLUMNS, FIXED_COLUMNS, NUMBER_COLUMNS, Rows
 
-DOCUMENT_COLUMNS = ("machine", "stack", "profile", "run", "probe", "subject", "emulated")
-TEXT_COLUMNS = ("metric", "unit", "kind", "meter", "reason", "flags")
-NUMBER_COLUMNS = ("value", "low", "high", "n", "minimum", "maximum")
-FIXED_COLUMNS = ("document", *DOCUMENT_COLUMNS, *TEXT_COLUMNS, *NUMBER_COLUMNS)
-_FIXED = frozenset(FIXED_COLUMNS)
+__all__ = [
+    "DOCUMENT_COLUMNS",
+    "FIXED_COLUMNS",
+    "FLAG_SEPARATOR",
+    "NUMBER_COLUMNS",
+    "LeftOut",
+    "Source",
+    "Store",
+    "load",
+]
+
 FLAG_SEPARATOR = ";"
 
 MAY_BE_NEGATIVE = ("ratio",)
@@ -87,123 +92,12 @@ class Store:
         return documents.read(self.root / self.sources[index].path).series
 
 
-@dataclass
-class _Text:
-    """A column of text as codes, so that a million repeats cost four bytes each."""
-
-    codes: array[int] = field(default_factory=lambda: array("i"))
-    names: dict[str, int] = field(default_factory=dict)
-
-    def extend(self, texts: Iterable[str | None]) -> None:
-        names = self.names
-        self.codes.extend(
-            [-1 if text is None else names.setdefault(text, len(names)) for text in texts]
-        )
-
-    def append(self, other: _Text) -> None:
-        """Take what another column holds, after one's own."""
-        names = self.names
-        codes = [names.setdefault(name, len(names)) for name in other.names]
-        table = np.asarray([*codes, -1], dtype=np.int32)  # What has code -1 finds the last one.
-        self.codes.frombytes(table[np.asarray(other.codes, dtype=np.int32)].tobytes())
-
-    def column(self) -> pd.Categorical:
-        return pd.Categorical.from_codes(
-            np.asarray(self.codes, dtype=np.int32), pd.Index(list(self.names), dtype=object)
-        )
-
-
-@dataclass
-class _Sparse:
-    """A column that most rows lack: positions and values."""
-
-    rows: array[int] = field(default_factory=lambda: array("q"))
-    values: list[Any] = field(default_factory=list)
-
-    def append(self, other: _Sparse, start: int) -> None:
-        """Take what another column holds, whose first row is number `start` of one's own."""
-        positions = np.asarray(other.rows, dtype=np.int64) + start
-        self.rows.frombytes(positions.tobytes())
-        self.values += other.values
-
-    def column(self, length: int) -> Any:
-        positions = np.asarray(self.rows, dtype=np.int64)
-        kinds = {type(value) for value in self.values}
-        if kinds <= {int, float}:
-            numbers = np.full(length, np.nan)
-            numbers[positions] = self.values
-            return numbers
-        if kinds == {str}:
-            short = pd.Categorical(np.asarray(self.values, dtype=object))
-            codes = np.full(length, -1, dtype=np.int32)
-            codes[positions] = short.codes
-            return pd.Categorical.from_codes(codes, dtype=short.dtype)
-        column = np.full(length, np.nan, dtype=object)
-        column[positions] = self.values
-        return column
-
-
-class _Rows:
-    """The frame while it grows: rows of one document, or of many."""
-
-    def __init__(self) -> None:
-        self.length = 0
-        self.text = {name: _Text() for name in TEXT_COLUMNS}
-        self.numbers: dict[str, array[float]] = {name: array("d") for name in NUMBER_COLUMNS}
-        self.axes: dict[str, _Sparse] = {}
-
-    def extend(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Take rows column by column: thousands of files make millions."""
-        for name, text in self.text.items():
-            text.extend(row[name] for row in rows)
-        for name, numbers in self.numbers.items():
-            numbers.extend([row[name] for row in rows])
-        for position, row in enumerate(rows, self.length):
-            for axis_name, value in row["axes"].items():
-                axis = self._axis(f"axis_{axis_name}" if axis_name in _FIXED else axis_name)
-                axis.rows.append(position)
-                axis.values.append(value)
-        self.length += len(rows)
-
-    def append(self, other: _Rows) -> None:
-        """Take the rows of another one, after one's own."""
-        for name, text in self.text.items():
-            text.append(other.text[name])
-        for name, numbers in self.numbers.items():
-            numbers.extend(other.numbers[name])
-        for name, axis in other.axes.items():
-            self._axis(name).append(axis, self.length)
-        self.length += other.length
-
-    def _axis(self, name: str) -> _Sparse:
-        if (axis := self.axes.get(name)) is None:
-            axis = self.axes[name] = _Sparse()
-        return axis
-
-    def frame(self, sources: Sequence[Source], lengths: Sequence[int]) -> pd.DataFrame:
-        """Return the frame of these documents, which have so many rows each."""
-        owner = np.repeat(np.arange(len(sources), dtype=np.int32), lengths)
-        columns: dict[str, Any] = {"document": owner}
-        for name in DOCUMENT_COLUMNS:
-            values = [_of_document(source, name) for source in sources]
-            if name == "emulated":
-                columns[name] = np.asarray(values, dtype=bool)[owner]
-            else:
-                codes, names = pd.factorize(np.asarray(values, dtype=object))
-                categories = pd.Index(names, dtype=object)
-                columns[name] = pd.Categorical.from_codes(codes[owner], categories)
-        columns |= {name: text.column() for name, text in self.text.items()}
-        columns |= {name: np.asarray(numbers) for name, numbers in self.numbers.items()}
-        columns |= {name: self.axes[name].column(self.length) for name in sorted(self.axes)}
-        return pd.DataFrame(columns)
-
-
 @dataclass(frozen=True, slots=True)
 class _Read:
     """A document without its figures, these as rows, and what is wrong with some of them."""
 
     source: Source
-    rows: _Rows
+    rows: Rows
     left_out: Sequence[LeftOut]
 
 
@@ -235,7 +129,7 @@ def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
     left_out: list[LeftOut] = []
     sources: list[Source] = []
     lengths: list[int] = []
-    rows = _Rows()
+    rows = Rows()
     seen: dict[tuple[str, ...], str] = {}
     paths = [
         path
@@ -256,7 +150,8 @@ def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
         sources.append(found.source)
     if not sources:
         raise NoResultsError(root, left_out[0].reason if left_out else "")
-    return Store(root, rows.frame(sources, lengths), sources, left_out)
+    of_documents = {name: [_of_document(one, name) for one in sources] for name in DOCUMENT_COLUMNS}
+    return Store(root, rows.frame(of_documents, lengths), sources, left_out)
 
 
 def _all_read(
@@ -309,7 +204,7 @@ def _read(root: Path, path: Path, relative: str) -> _Read:
     return _Read(Source(relative, machine, stack, Document(**bare)), *_usable(rows, relative))
 
 
-def _usable(figures: Iterable[Mapping[str, Any]], relative: str) -> tuple[_Rows, list[LeftOut]]:
+def _usable(figures: Iterable[Mapping[str, Any]], relative: str) -> tuple[Rows, list[LeftOut]]:
     """Return the rows of a document, one for each cell, and what is wrong with others."""
     left_out: list[LeftOut] = []
     cells: set[tuple[Any, ...]] = set()
@@ -325,7 +220,7 @@ def _usable(figures: Iterable[Mapping[str, Any]], relative: str) -> tuple[_Rows,
             sentence = f"{relative}: {row['metric']} of {row['absurd']} cannot be: left out"
             left_out.append(LeftOut(relative, sentence))
         kept.append(row)
-    rows = _Rows()
+    rows = Rows()
     rows.extend(kept)
     return rows, left_out
 
