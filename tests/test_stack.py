@@ -240,6 +240,12 @@ def test_machine_names(gpu: str, emulated: bool, alias: str, expected: str) -> N
     assert machine_name(gpu, emulated, alias) == expected
 
 
+def test_names_beyond_ascii_keep_machines_apart() -> None:
+    names = {machine_name("NVIDIA H200", alias=alias) for alias in ("", "ä", "ö", "实验室", "labä")}
+    assert len(names) == 5
+    assert all(name.isascii() for name in names)
+
+
 @given(st.text(), st.booleans(), st.text())
 def test_a_machine_name_is_one_safe_folder(gpu: str, emulated: bool, alias: str) -> None:
     name = machine_name(gpu, emulated, alias)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -149,6 +150,9 @@ def machine_name(gpu: str, emulated: bool = False, alias: str = "") -> str:
     if emulated:
         plain = "emulated-" + (re.sub(r"-?emulated-?", "-", plain).strip("-") or "gpu")
     own = safe(alias.lower())
+    if any(letter.isalnum() and not letter.isascii() for letter in alias):
+        # What ASCII cannot tell apart must not share a folder.
+        own = f"{own}-{hashlib.sha256(alias.encode()).hexdigest()[:6]}".lstrip("-")
     return f"{plain}-{own}" if own else plain
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from allocmark.errors import AllocmarkError
@@ -34,6 +35,18 @@ def format_bytes(count: float) -> str:
             value = count / factor
             return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"
     return f"{count:.0f} B"
+
+
+def format_need(count: float) -> str:
+    """Return a short text of bytes that are needed: never less than they are.
+
+    Hundredths of a GiB, so that 4.01 GiB are not said to fit a card of 4.
+    """
+    for factor, unit, parts in ((GIB, "GiB", 100), (MIB, "MiB", 1), (KIB, "KiB", 1)):
+        if count >= factor:
+            value = math.ceil(count / factor * parts) / parts
+            return f"{value:.0f} {unit}" if value == int(value) else f"{value:.2f} {unit}"
+    return f"{math.ceil(count)} B"
 
 
 def format_count(count: int, noun: str, nouns: str = "") -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from answer_support import answer, whole
+from hypothesis import given
+from hypothesis import strategies as st
 
 from allocmark.replaying import table
 from allocmark.replaying.answer import SettingAnswer
 from allocmark.replaying.summary import summary
+from allocmark.units import MIB, format_need
 
 LINE = "PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64"
 
@@ -64,3 +69,16 @@ def test_what_decides_is_right_beside_the_name() -> None:
     cells = table.row(answer("torch-native*", 3, 1, True, 1), True)
     assert cells[:3] == ["torch-native *", "fits, 1 retry", "3 GiB"]
     assert len(cells) == len(table.columns(True)) + 1
+
+
+@given(st.integers(1, 1 << 45))
+def test_what_is_needed_is_never_said_to_be_less(count: int) -> None:
+    number, unit = format_need(count).split()
+    factor = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
+    assert count <= Fraction(number) * factor <= count * 1.01 + factor
+
+
+def test_a_need_a_little_above_a_card_does_not_read_as_the_card() -> None:
+    assert format_need(4096 * MIB) == "4 GiB"
+    assert format_need(4116.8 * MIB) == "4.03 GiB"
+    assert format_need(710.2 * MIB) == "711 MiB"

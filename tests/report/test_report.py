@@ -277,8 +277,8 @@ def test_an_empty_cell_has_its_reason_under_the_table(tmp_path: Path) -> None:
     text = render_markdown(tmp_path)
     _, _, table = text.partition("#### Smallest capacity\n")
     table = table[: table.index("\n####")]
-    assert "| torch-native | 110 MiB † | n/a <sup>a</sup> |" in table
-    assert "- † a larger capacity fails or a smaller one completes" in table
+    assert "| torch-native | 110 MiB ‡ | n/a <sup>a</sup> |" in table
+    assert "- ‡ a larger capacity fails or a smaller one completes" in table
     assert "- <sup>a</sup> left out after 40 s" in table
     assert "left out after 40 s" in text[text.index("### What was not measured") :]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from allocmark.replaying.answer import Answer, SettingAnswer
 from allocmark.replaying.outside import Term
 from allocmark.replaying.ranking import alike
-from allocmark.units import format_bytes, format_count
+from allocmark.units import format_bytes, format_count, format_need
 
 
 def summary(answer: Answer) -> str:
@@ -64,7 +64,7 @@ def _smallest(best: SettingAnswer, own: SettingAnswer | None) -> str:
 
 
 def _card(one: SettingAnswer) -> str:
-    return format_bytes(one.smallest_card_bytes or 0)
+    return format_need(one.smallest_card_bytes or 0)
 
 
 def _retries(one: SettingAnswer) -> str:

@@ -10,7 +10,7 @@ from allocmark.replaying.answer import Answer, SettingAnswer
 from allocmark.replaying.explained import explain
 from allocmark.replaying.outside import in_words
 from allocmark.replaying.summary import summary
-from allocmark.units import format_bytes, format_count
+from allocmark.units import format_bytes, format_count, format_need
 
 _COLUMNS = (
     "smallest\ncard",
@@ -59,8 +59,8 @@ def row(one: SettingAnswer, on_card: bool) -> list[str]:
     return [
         one.name + (" *" if one.setting.recorded else ""),
         *([_fits(one)] if on_card else []),
-        _bytes(one.smallest_card_bytes) + ("" if one.settled else " ~"),
-        _bytes(one.no_retry_card_bytes),
+        _need(one.smallest_card_bytes) + ("" if one.settled else " ~"),
+        _need(one.no_retry_card_bytes),
         _bytes(one.figure("peak_reserved_bytes")),
         "-" if waste is None else f"{waste:.1%}",
         str(time.calls) if time else str(sum(calls)) if calls else "-",
@@ -101,6 +101,10 @@ def _notes(answer: Answer) -> list[str]:
 
 def _bytes(value: int | None) -> str:
     return "-" if value is None else format_bytes(value)
+
+
+def _need(value: int | None) -> str:
+    return "-" if value is None else format_need(value)
 
 
 def _seconds(value: float) -> str:

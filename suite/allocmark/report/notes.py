@@ -10,7 +10,8 @@ from allocmark.report.table import Cell, Table
 from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL
 
 EMULATED = (
-    "Emulated GPU: bytes and counts are the real allocators', times and context are not hardware's."
+    "Emulated GPU: bytes and counts are the real allocators' (of cudaMallocAsync's pool, which is "
+    "the driver's, a model's); times and context are not hardware's."
 )
 FLAG_TEXTS = {
     FLAG_WIDE: (
@@ -89,7 +90,11 @@ class Notes:
     def __init__(self, rows: Iterable[Sequence[Cell]]) -> None:
         cells = [cell for row in rows for cell in row]
         flags = dict.fromkeys(flag for cell in cells for flag in cell.flags)
-        self.flags = {flag: _mark(i) for i, flag in enumerate(flags)}
+        # What has not settled has the same mark in every table: the page's legend names it.
+        others = [flag for flag in flags if flag != FLAG_WIDE]
+        known = [FLAG_WIDE, *others] if FLAG_WIDE in flags else others
+        first = 0 if FLAG_WIDE in flags else 1
+        self.flags = {flag: _mark(i) for i, flag in enumerate(known, first)}
         reasons = dict.fromkeys(cell.reason for cell in cells if cell.reason is not None)
         self.reasons = {reason: _letters(i) for i, reason in enumerate(reasons)}
 

@@ -35,7 +35,6 @@ _ABOUT = Text(
 )
 _LEFT_OUT = (NATIVE, "torch-nocache")
 _NONE_BETTER = Text("none is better than the default", "没有比默认更好的")
-_NONE_WORSE = Text("none is worse than the default", "没有比默认更糟的")
 _PREFIX = "torch-"
 
 
@@ -87,8 +86,17 @@ def _line(case: Case, workload: str, reserved: dict[str, Row], said: Said) -> tu
         pair = [settings[worst], default]
         line += [label(_setting(worst)), _made(case, "difference", pair, "bytes")]
     else:
-        line += [said(_NONE_WORSE), empty(said.name(_NONE_WORSE))]
+        none_worse = _none_worse(len(settings))
+        line += [said(none_worse), empty(said.name(none_worse))]
     return tuple(line)
+
+
+def _none_worse(count: int) -> Text:
+    """Say of how many: a quick run measures few settings."""
+    return Text(
+        f"none of the {count} measured is worse than the default",
+        f"所测的 {count} 种设置中没有比默认更糟的",
+    )
 
 
 def _setting(name: str) -> str:
