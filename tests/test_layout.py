@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
-from allocmark.layout import address_layout, fix_addresses
+from allocmark import layout
+from allocmark.layout import address_layout, fixed_addresses
 
 _TELL = """
 from allocmark.layout import address_layout
@@ -17,13 +20,10 @@ print(address_layout(), ctypes.addressof(ctypes.c_int.in_dll(ctypes.CDLL(None), 
 
 
 def _told(fixed: bool) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", _TELL],
-        preexec_fn=fix_addresses if fixed else None,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    with fixed_addresses() if fixed else nullcontext():
+        done = subprocess.run(
+            [sys.executable, "-c", _TELL], capture_output=True, text=True, check=True
+        )
     return done.stdout.split()
 
 
@@ -38,3 +38,17 @@ def test_who_fixes_the_addresses_of_others_keeps_its_own() -> None:
     before = address_layout()
     _told(fixed=True)
     assert address_layout() == before
+    with pytest.raises(ZeroDivisionError), fixed_addresses():
+        raise ZeroDivisionError
+    assert address_layout() == before
+    assert _told(fixed=False)[0] == before
+
+
+def test_children_of_a_run_have_no_python_between_fork_and_program() -> None:
+    """A Ctrl-C there would be a traceback; only what starts asv has such a place, at once."""
+    users = {
+        path.name
+        for path in Path(layout.__file__).parent.rglob("*.py")
+        if "preexec_fn=" in path.read_text()
+    }
+    assert users == {"run.py"}

@@ -8,18 +8,28 @@ fixed addresses. Fixed, all runs see one layout of the many; another layout may 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _ADDR_NO_RANDOMIZE = 0x0040000
 _ASK = 0xFFFFFFFF
 
 
-def fix_addresses() -> None:
-    """Have the next program that this process becomes run without randomized addresses (Linux).
+@contextmanager
+def fixed_addresses() -> Iterator[None]:
+    """Have programs that this thread starts meanwhile run without randomized addresses (Linux).
 
-    A sandbox may forbid it: the program then runs as usual, and `address_layout` tells.
+    Asked of the thread and not of the child before it becomes a program: that would be Python's
+    code in a fork, where a Ctrl-C ends in a traceback. A sandbox may forbid it: the program then
+    runs as usual, and `address_layout` tells.
     """
     libc = ctypes.CDLL(None)
-    libc.personality(libc.personality(_ASK) | _ADDR_NO_RANDOMIZE)
+    before = libc.personality(_ASK)
+    libc.personality(before | _ADDR_NO_RANDOMIZE)
+    try:
+        yield
+    finally:
+        libc.personality(before)
 
 
 def address_layout() -> str:

@@ -22,7 +22,7 @@ from allocmark import interpreters
 from allocmark.documents import Failure
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure, Series
-from allocmark.layout import fix_addresses
+from allocmark.layout import fixed_addresses
 from allocmark.probes.request import Outcome, Request
 
 # What a user may have exported for other programs must not leak into a measurement.
@@ -69,16 +69,19 @@ class Child:
         read_end, write_end = os.pipe()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         try:
-            self._process = subprocess.Popen(
-                interpreters.command(request.framework, "allocmark.probes.child", [str(write_end)]),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=self._stderr,
-                env=child_environment(request),
-                pass_fds=[write_end],
-                start_new_session=True,  # So that it and its own children can be killed as one.
-                preexec_fn=fix_addresses if request.fixed_addresses else None,  # noqa: PLW1509
+            command = interpreters.command(
+                request.framework, "allocmark.probes.child", [str(write_end)]
             )
+            with fixed_addresses() if request.fixed_addresses else contextlib.nullcontext():
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._stderr,
+                    env=child_environment(request),
+                    pass_fds=[write_end],
+                    start_new_session=True,  # So that it and its children can be killed as one.
+                )
         except OSError as error:
             os.close(read_end)
             self._stderr.close()
