@@ -1,7 +1,7 @@
 /* Two fixed pieces of work that no allocator of a GPU has a part in: how is this core just now?
  *
  * The chain of dependent multiplications takes as long as the core's frequency says, whoever shares
- * the core: a neighbour on the hyper-thread slowed it by 3 %, the core's own frequency steps by 15 %.
+ * the core: a neighbour on the hyper-thread slowed it by 2 %, the core's own frequency steps by 15 %.
  * The errand does what a caching allocator does at a hit (a lock, a search in a sorted table, a small
  * block of host memory): a neighbour slows it as it slows a hit, by 70 %. So the chain tells how fast
  * the core runs, and errand over chain whether it is ours alone, at any frequency.
