@@ -166,6 +166,20 @@ def test_a_report_of_nothing_is_one_sentence(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", [[], ["--out", "results/../reports"]])
+def test_the_path_of_the_report_is_printed_without_detours(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path, words: list[str]
+) -> None:
+    def written(results: Path, out: Path, *more: object) -> Path:
+        return out / "index.html"
+
+    (tmp_path / "results").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("allocmark.report.write_report", written)
+    assert call(monkeypatch, "report", "--results", "results/../results", *words) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'reports' / 'index.html'}\n"
+
+
 def test_doctor_prints_every_finding_and_passes_its_code_on(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
 ) -> None:

@@ -158,7 +158,7 @@ def report(
     """Write the report of a results folder, or print its tables."""
     from allocmark.errors import UnknownNameError
     from allocmark.report import FORMATS, render_markdown, write_report
-    from allocmark.run import reports_beside, results_folder
+    from allocmark.run import reports_beside, results_folder, straight
 
     if format is not None and format not in FORMATS:
         raise UnknownNameError("format", format, list(FORMATS))
@@ -167,7 +167,7 @@ def report(
         typer.echo(render_markdown(folder))
     else:
         tell = partial(typer.echo, err=True)
-        written = write_report(folder, out or reports_beside(folder), lang, tell)
+        written = write_report(folder, straight(out or reports_beside(folder)), lang, tell)
         typer.echo(written)
 
 

@@ -109,12 +109,24 @@ def _report_command(results: Path) -> str:
 
 def results_folder(given: Path | None) -> Path:
     """Return the results folder: the given one, the project's, or one here."""
-    return (given or (_found_project() or Path.cwd()) / "results").absolute()
+    return straight(given or (_found_project() or Path.cwd()) / "results")
 
 
 def reports_beside(results: Path) -> Path:
     """Return where the report of a results folder goes."""
-    return results.parent / "reports"
+    return straight(results).parent / "reports"
+
+
+def straight(path: Path) -> Path:
+    """Return the absolute path without ``..``, so that its parent is that of the folder it names.
+
+    ``..`` leads where the system would go; links after the last one keep their names.
+    """
+    parts = path.absolute().parts
+    if ".." not in parts:
+        return Path(*parts)
+    after = len(parts) - parts[::-1].index("..")
+    return Path(*parts[:after]).resolve().joinpath(*parts[after:])
 
 
 def profile_of(name: str) -> Profile:
