@@ -136,11 +136,11 @@ def explain(
     from allocmark.diagnosis.explain import explain as explained
     from allocmark.diagnosis.formats import FORMATS
     from allocmark.errors import UnknownNameError
-    from allocmark.run import results_folder
+    from allocmark.run import results_folders
 
     if format not in FORMATS:
         raise UnknownNameError("format", format, list(FORMATS))
-    answer = explained(pid, results_folder(results), must_be=results is not None)
+    answer = explained(pid, results_folders(results), must_be=results is not None)
     typer.echo(FORMATS[format](answer), nl=False)
 
 

@@ -48,6 +48,8 @@ from allocmark.stack import read_stack
 from allocmark.tracking import FRESH, RESULTS
 
 CONFIG = "asv.conf.json"
+EMULATED_RESULTS = ("build", "emulated", "results")
+"""Below the project, where `suite/start.py run` puts them: a first look leaves the clone clean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,15 @@ def _report_command(results: Path) -> str:
 def results_folder(given: Path | None) -> Path:
     """Return the results folder: the given one, the project's, or one here."""
     return straight(given or (_found_project() or Path.cwd()) / "results")
+
+
+def results_folders(given: Path | None) -> tuple[Path, ...]:
+    """Return every folder with results of this machine: the given one alone if there is one.
+
+    What was measured on the emulated driver may lie in either of the project's two.
+    """
+    own = results_folder(given)
+    return (own,) if given else (own, own.parent.joinpath(*EMULATED_RESULTS))
 
 
 def reports_beside(results: Path) -> Path:

@@ -14,8 +14,10 @@ import pytest
 
 import allocmark
 from allocmark import documents
+from allocmark.diagnosis import known
 from allocmark.documents import Document
 from allocmark.figures import Figure
+from allocmark.run import CONFIG, EMULATED_RESULTS
 from allocmark.units import MIB
 
 _SUITE = Path(allocmark.__file__).parents[1]
@@ -47,8 +49,8 @@ def start(*words):
     one = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     one.stdout.readline()
     return one
-def explain(pid, *words):
-    sys.argv = ["allocmark", "explain", "--pid", str(pid), "--results", results, *words]
+def explain(pid, *words, named=("--results", results)):
+    sys.argv = ["allocmark", "explain", "--pid", str(pid), *named, *words]
     out, error = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         try:
@@ -70,6 +72,7 @@ answers = {
     "watched": explain(watched.pid, "--format", "json"),
     "text": explain(watched.pid),
     "other": explain(other.pid, "--format", "json"),
+    "unnamed": explain(other.pid, "--format", "json", named=()),
     "idle": explain(idle.pid),
     "mine": explain(os.getpid()),
 }
@@ -80,17 +83,24 @@ print(json.dumps(answers))
 """
 
 
-def write_results(root: Path) -> None:
+def write_results(
+    root: Path,
+    context_bytes: int = _CONTEXT,
+    *,
+    probe: str = "context",
+    driver: str = "1.2",
+    day: str = "2026-01-01",
+) -> None:
     """Write what the suite would of the emulated GPU's context, and nothing else."""
     axes = {"stage": "context", "module_loading": "LAZY", "meter": "nvml_process"}
-    figure = Figure("total_bytes", "bytes", "exact", "nvml_process", axes, _CONTEXT)
+    figure = Figure("total_bytes", "bytes", "exact", "nvml_process", axes, context_bytes)
     document = Document(
-        *("context", "driver", "quick", "1", "2026-01-01T00:00:00Z", 1.0, "", "0", True),
-        stack={"gpu": "Emulated NVIDIA H200", "driver": "1.2"},
+        *(probe, "driver", "quick", "1", f"{day}T00:00:00Z", 1.0, "", "0", True),
+        stack={"gpu": "Emulated NVIDIA H200", "driver": driver},
         conditions={},
         figures=[figure],
     )
-    path = documents.path_of(root, "emulated", "one", "quick", "context", "driver")
+    path = documents.path_of(root, "emulated", "one", "quick", probe, "driver")
     documents.write(path, document)
 
 
@@ -100,12 +110,18 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, st
     (folder / "runtime").mkdir(mode=0o700)
     (folder / "program.py").write_text(WATCHED)
     write_results(folder / "results")
+    project = folder / "project"
+    project.mkdir()
+    (project / CONFIG).touch()
+    write_results(project / "results", MIB, day="2025-12-31")
+    write_results(project.joinpath(*EMULATED_RESULTS), _CONTEXT + MIB)
     command = [sys.executable, "-m", "allocmark.emulator", "--gpu", "h200", "--memory", "8GiB"]
     command += ["--", sys.executable, "-c", ASKER]
     command += [str(folder / "program.py"), str(folder / "results")]
     variables = {"PYTHONPATH": str(_SUITE), "XDG_RUNTIME_DIR": str(folder / "runtime")}
     ended = subprocess.run(
         command,
+        cwd=project,
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
@@ -178,3 +194,32 @@ def test_bad_input_is_one_sentence(
     code, out, error = answers[who]
     assert (code, out, error.count("\n")) == (2, "", 1)
     assert words in error
+
+
+@needs_torch
+def test_what_an_emulated_run_of_the_project_measured_is_found_unnamed(
+    answers: dict[str, tuple[int, str, str]],
+) -> None:
+    assert gpu(answers["unnamed"])["parts"][0]["bytes"] == _CONTEXT + MIB
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    ("other", "best"),
+    [
+        ({"driver": "1.1", "day": "2026-03-01"}, 1),
+        ({"probe": "pressure", "day": "2026-03-01"}, 1),
+        ({"day": "2026-03-01"}, 2),
+        ({"day": "2025-03-01"}, 1),
+    ],
+    ids=["another driver", "no context", "newer", "older"],
+)
+def test_of_several_results_those_of_the_driver_with_a_context_the_newest_answer(
+    tmp_path: Path, other: dict[str, str], best: int, swapped: bool
+) -> None:
+    write_results(tmp_path / "one", 1)
+    write_results(tmp_path / "two", 2, **other)
+    folders = ["two", "one"] if swapped else ["one", "two"]
+    panels = [panel for name in folders for panel in known.load(tmp_path / name, must_be=True)]
+    found = known.find(panels, "Emulated NVIDIA H200", "1.2", emulated=True)
+    assert found.context_bytes == best

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +26,8 @@ class Answer:
     gpus: tuple[tuple[Account, Diagnosis], ...]
 
 
-def explain(pid: int, results: Path, must_be: bool) -> Answer:
-    """Return what a process does with GPU memory.
+def explain(pid: int, results: Sequence[Path], must_be: bool) -> Answer:
+    """Return what a process does with GPU memory, by what was measured in some results folders.
 
     Raises `AllocmarkError` with one sentence where there is no such process, GPU or use of one,
     where its counters cannot be believed, or where results that `must_be` there are not.
@@ -36,7 +37,7 @@ def explain(pid: int, results: Path, must_be: bool) -> Answer:
     told = counter_file.read(found)
     used = _used(found, machine, told)
     emulated = is_emulated()
-    measured = known.load(results, must_be)
+    measured = [panel for folder in results for panel in known.load(folder, must_be)]
     gpus = []
     for card, counters in used:
         facts = known.find(measured, card.gpu, card.driver, emulated)

@@ -82,11 +82,11 @@ def load(root: Path, must_be: bool) -> list[Panel]:
 
 
 def find(results: Sequence[Panel], gpu: str, driver: str, emulated: bool) -> Known:
-    """Return the results of a GPU: those of this driver if there are any."""
+    """Return the results of a GPU: those of this driver, those with a context, the newest."""
     of_gpu = [panel for panel in results if panel.emulated == emulated and _of(panel, "gpu") == gpu]
     if not of_gpu:
         return Known(None, f"there are no results for {gpu}")
-    panel = _best(of_gpu, driver)
+    panel = max(of_gpu, key=lambda panel: _rank(panel, driver))
     measured = _of(panel, "driver")
     words = f"measured on {gpu}, driver {measured}"
     if measured != driver:
@@ -94,9 +94,10 @@ def find(results: Sequence[Panel], gpu: str, driver: str, emulated: bool) -> Kno
     return Known(panel, words + (", emulated" if emulated else ""))
 
 
-def _best(of_gpu: Sequence[Panel], driver: str) -> Panel:
-    same = [panel for panel in of_gpu if _of(panel, "driver") == driver]
-    return (same or list(of_gpu))[-1]
+def _rank(panel: Panel, driver: str) -> tuple[bool, bool, str]:
+    """Return how well a panel answers for a driver: one GPU may have results in two folders."""
+    newest = max(panel.store.sources[index].document.started for index in panel.shown)
+    return _of(panel, "driver") == driver, bool(panel.sources("context")), newest
 
 
 def _of(panel: Panel, name: str) -> str:
