@@ -14,7 +14,7 @@ from allocmark.documents import Failure
 from allocmark.probes import pressure_counters, pressure_oom, pressure_readings
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.pressure import Pressure
-from allocmark.probes.pressure_oom import LEAD_EVENTS, RATIOS, _found, _Look
+from allocmark.probes.pressure_oom import LEAD_EVENTS, NEVER, RATIOS, _found, _Look
 from allocmark.probes.pressure_readings import BlockMap, Shown, parse_summary, summary_agrees
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.replay import Replay, Script
@@ -82,8 +82,17 @@ def _run_towards_oom(
     pressure_oom._one(script, allocator, ballast, ratio, axes, Recorder(out))
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     figures = [line["data"] for line in lines if line["kind"] == "figure"]
-    assert [figure["metric"] for figure in figures] == list(pressure_oom.METRICS)
-    return {figure["metric"]: figure.get("value", figure.get("reason")) for figure in figures}
+    every = [
+        (metric, place) for place, metrics in pressure_oom.cells("w", ratio) for metric in metrics
+    ]
+    assert [(figure["metric"], figure["axes"]) for figure in figures] == every
+    told = {figure["metric"]: figure.get("value", figure.get("reason")) for figure in figures}
+    for figure in figures:
+        if figure["metric"] == pressure_oom.FIRST_ABOVE:
+            told[f"{figure['axes']['sign']} {figure['axes']['above']}"] = figure.get(
+                "value", figure.get("reason")
+            )
+    return told
 
 
 def test_a_run_that_completes_has_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +102,8 @@ def test_a_run_that_completes_has_no_failure(monkeypatch: pytest.MonkeyPatch) ->
     assert told["failed_event"] == told["failed_cached_bytes"] == "it completed"
     assert told["cache_share_max"] == 0
     assert told["retries"] == told["first_retry_event"] == "counting does not tell this"
-    assert told["first_cache_share_event"] == "it never showed"
+    assert told["cache_share 0.3"] == "it never showed"
+    assert told["unreturnable_share 0.3"] == "the allocator does not tell this"
 
 
 def test_a_run_that_fails_says_where_and_what_was_free(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +130,14 @@ def test_only_what_was_seen_early_enough_counts_as_before() -> None:
     assert failed["inactive_split_bytes_max_before"] == 100
     assert failed["reserved_share_last_before"] == 0.5
     assert failed["unreturnable_share_max_before"] == 0.45
-    assert (failed["first_cache_share_event"], failed["first_retry_event"]) == (100, 100)
+    assert failed["first_retry_event"] == 100
+    firsts = {(p["sign"], p["above"]): first for p, first in pressure_oom._firsts(looks, 2000)}
+    # Cached 100, 400, 900 and 200 of 1000; live and split 900, 700, 201 and 1000 of 2000.
+    assert firsts["cache_share", 0.3] == 100
+    assert firsts["cache_share", 0.85] == 101
+    assert firsts["cache_share", 0.9] == NEVER  # More than the level, not as much.
+    assert firsts["unreturnable_share", 0.3] == 0
+    assert firsts["unreturnable_share", 0.5] == NEVER
     completed = _found(Replay(201, 0, 0.0), looks, 101 + LEAD_EVENTS, 0, 2000)
     assert (completed["cache_share_max_before"], completed["retries_before"]) == (0.9, 5)
 

@@ -22,8 +22,9 @@ allocated, ``failed_largest_free_bytes`` of it in one block, ``failed_device_fre
 it); ``retries``; ``cache_share_max`` (1 - allocated / reserved). ``*_before`` is what was seen at
 least 100 events before the failure, or before the last allocation of a run that completed:
 ``reserved_share_last_before`` is reserved over capacity, ``unreturnable_share_max_before`` live
-and inactive split bytes over capacity. ``first_*_event`` is the first of the events looked at that
-showed a cache share over 30 % (``first_cache_share_event``) or a retry. Series
+and inactive split bytes over capacity. ``first_retry_event`` is the first of the events looked at
+that showed a retry, ``first_above_event`` (axes ``sign``, ``above`` besides) the first that showed
+a larger share of cache, or of what cannot be given back, than one of `pressure_oom.LEVELS`. Series
 ``towards-oom``: ``event``, ``allocated_bytes``, ``reserved_bytes``, ``inactive_split_bytes``,
 ``retries`` at about 200 events. Signs are data here; whether one predicts is for the report.
 """  # noqa: E501 - a table's row is one line
@@ -117,9 +118,10 @@ def _expected(request: Request) -> Iterable[tuple[Mapping[str, Axis], Mapping[st
     if asked["part"] == "counters":
         return pressure_counters.expected()
     return [
-        (pressure_oom.axes_of(workload, ratio), pressure_oom.METRICS)
+        cell
         for ratio in asked["ratios"]
         for workload in asked["workloads"]
+        for cell in pressure_oom.cells(workload, ratio)
     ]
 
 

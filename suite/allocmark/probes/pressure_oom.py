@@ -8,7 +8,7 @@ failure, in a completed run before the last allocation (after it nothing is left
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocmark.allocators.base import Allocator, Stats
@@ -27,10 +27,15 @@ QUICK_RATIOS = (1.0, 1.2, 1.5)
 _ORDER = (1.0, 1.2, 1.5, 1.1, 1.3, 2.0, 1.4, 1.7, 1.6, 1.8, 1.9)
 """Coarse to fine: what the time does not reach are steps in between."""
 LEAD_EVENTS = 100
-CACHE_SHARE = 0.3
-"""The share of the cache that is said to be a sign; the first event that shows it is recorded."""
+LEVELS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95)
+"""Shares of which it is recorded when a sign first exceeded them: 30 % of cache is said to be one,
+the others are for rules tuned later, which choose among them and so have a lead."""
+FIRST_ABOVE = "first_above_event"
 _POINTS = 200
 METER = "allocator counters, in a ballast"
+NEVER = "it never showed"
+SIGNS = ("cache_share", "unreturnable_share")
+"""Cached over reserved; what cannot be given back over capacity."""
 
 METRICS: Mapping[str, str] = {
     "capacity_bytes": "bytes",
@@ -48,7 +53,6 @@ METRICS: Mapping[str, str] = {
     "inactive_split_bytes_max_before": "bytes",
     "reserved_share_last_before": "ratio",
     "unreturnable_share_max_before": "ratio",
-    "first_cache_share_event": "event",
     "first_retry_event": "event",
 }
 """Metric to unit, in the order of the table."""
@@ -57,6 +61,15 @@ METRICS: Mapping[str, str] = {
 def axes_of(workload: str, ratio: float) -> dict[str, Axis]:
     """Return the place of one run."""
     return {"workload": workload, "capacity_ratio": ratio}
+
+
+def cells(workload: str, ratio: float) -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
+    """Yield the cells of one run: axes, and the units of their metrics."""
+    axes = axes_of(workload, ratio)
+    yield axes, METRICS
+    for sign in SIGNS:
+        for level in LEVELS:
+            yield {**axes, "sign": sign, "above": level}, {FIRST_ABOVE: "event"}
 
 
 def measure_towards_oom(
@@ -84,8 +97,9 @@ def measure_towards_oom(
                             raise NotMeasurableError(f"left out after {seconds:.0f} s")
                         _one(script, allocator, ballast, ratio, axes, recorder)
                     except Exception as error:
-                        for metric, unit in METRICS.items():
-                            recorder.missing(metric, unit, in_words(error), axes)
+                        for place, metrics in cells(workload, ratio):
+                            for metric, unit in metrics.items():
+                                recorder.missing(metric, unit, in_words(error), place)
                         raise
 
 
@@ -100,6 +114,12 @@ class _Look:
     def cache_share(self) -> float:
         reserved = self.stats.reserved_bytes or 0
         return 1 - (self.stats.allocated_bytes or 0) / reserved if reserved else 0.0
+
+    @property
+    def unreturnable_bytes(self) -> int | None:
+        """What no emptying of the cache returns: live blocks, and what is free beside them."""
+        split = self.stats.inactive_split_bytes
+        return None if split is None else (self.stats.allocated_bytes or 0) + split
 
 
 def _one(
@@ -143,6 +163,12 @@ def _one(
             recorder.missing(metric, unit, reason, axes)
         else:
             recorder.figure(Figure(metric, unit, "sampled", METER, axes, value, [value]))
+    for place, event in _firsts(looks, capacity):
+        where = {**axes, **place}
+        if isinstance(event, str):
+            recorder.missing(FIRST_ABOVE, "event", event, where)
+        else:
+            recorder.figure(Figure(FIRST_ABOVE, "event", "sampled", METER, where, event, [event]))
     _series(looks, axes, recorder)
 
 
@@ -150,10 +176,8 @@ def _why_not(metric: str, result: Replay, first: Stats, allocator: Allocator) ->
     """Return why a run has no such figure."""
     if result.completed and metric.startswith("failed_"):
         return "it completed"
-    if metric == "first_cache_share_event" or (
-        metric == "first_retry_event" and first.retries is not None
-    ):
-        return "it never showed"
+    if metric == "first_retry_event" and first.retries is not None:
+        return NEVER
     return f"{allocator.name} does not tell this"
 
 
@@ -173,16 +197,8 @@ def _found(
             return None
         return (seen[-1].stats.retries or 0) - first_retries if seen else 0
 
-    def since(sign: Callable[[_Look], bool]) -> float | None:
-        return next((look.event for look in looks if sign(look)), None)
-
     split = [look.stats.inactive_split_bytes for look in before]
-    # What no emptying of the cache returns: live blocks, and what is free beside them.
-    stuck = [
-        (look.stats.allocated_bytes or 0) + look.stats.inactive_split_bytes
-        for look in before
-        if look.stats.inactive_split_bytes is not None
-    ]
+    stuck = [look.unreturnable_bytes for look in before]
     reserved = before[-1].stats.reserved_bytes or 0 if before else 0
     return {
         "completed": int(result.completed),
@@ -195,12 +211,33 @@ def _found(
         "cache_share_last_before": before[-1].cache_share if before else 0.0,
         "inactive_split_bytes_max_before": max((s for s in split if s is not None), default=None),
         "reserved_share_last_before": reserved / capacity_bytes,
-        "unreturnable_share_max_before": max(stuck) / capacity_bytes if stuck else None,
-        "first_cache_share_event": since(lambda look: look.cache_share > CACHE_SHARE),
+        "unreturnable_share_max_before": max(told) / capacity_bytes
+        if (told := [n for n in stuck if n is not None])
+        else None,
         "first_retry_event": None
         if first_retries is None
-        else since(lambda look: (look.stats.retries or 0) > first_retries),
+        else next((k.event for k in looks if (k.stats.retries or 0) > first_retries), None),
     }
+
+
+def _share(sign: str, look: _Look, capacity_bytes: int) -> float | None:
+    if sign == "cache_share":
+        return look.cache_share
+    stuck = look.unreturnable_bytes
+    return None if stuck is None else stuck / capacity_bytes
+
+
+def _firsts(
+    looks: Sequence[_Look], capacity_bytes: int
+) -> Iterator[tuple[dict[str, Axis], int | str]]:
+    """Yield for each sign and level the first event that showed more, or why there is none."""
+    for sign in SIGNS:
+        shares = [(look.event, _share(sign, look, capacity_bytes)) for look in looks]
+        told = [(event, share) for event, share in shares if share is not None]
+        for level in LEVELS:
+            first = next((event for event, share in told if share > level), None)
+            why = NEVER if told else "the allocator does not tell this"
+            yield {"sign": sign, "above": level}, why if first is None else first
 
 
 def _series(looks: Sequence[_Look], axes: Mapping[str, Axis], recorder: Recorder) -> None:

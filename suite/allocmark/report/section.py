@@ -13,7 +13,7 @@ from allocmark.report.grid import Key, grid
 from allocmark.report.panel import Panel
 from allocmark.report.table import Style, Table, span
 
-Where = Mapping[str, str | Sequence[str]]
+Where = Mapping[str, str | float | Sequence[str]]
 """What rows must say: a column's value, or one of several."""
 
 
@@ -26,7 +26,7 @@ def select(panel: Panel, probe: str, where: Where) -> pd.DataFrame:
     """Return the rows of a probe that say what they must; none where an axis does not occur."""
     rows = panel.figures(probe)
     for column, wanted in where.items():
-        allowed = [wanted] if isinstance(wanted, str) else list(wanted)
+        allowed = [wanted] if isinstance(wanted, str | float) else list(wanted)
         rows = rows[rows[column].isin(allowed)] if column in rows else rows.iloc[:0]
     return rows
 

@@ -66,3 +66,17 @@ def test_the_lead_is_counted_from_the_first_sign_to_the_failure() -> None:
     assert scores.lead(case, "lead", scores.RULE_RETRIES, rows)
     assert case.evidence[-1].cell.value == 900 - 500
     assert not scores.lead(case, "none", scores.RULE_30_LAST, rows)
+
+
+def test_a_tuned_level_has_a_lead() -> None:
+    case = Case(samples.panel())
+    sign = Sign("unreturnable_share_max_before", 0.85)
+    assert scores.lead(case, "lead", sign, scores.with_sign(case, sign))
+    assert case.evidence[-1].cell.value == 900 - 600
+
+
+def test_levels_that_were_recorded_are_the_ones_to_choose_from() -> None:
+    case = Case(samples.panel())
+    assert scores._levels(case, "cache_share_max_before") == [0.3]
+    assert scores._levels(case, "unreturnable_share_max_before") == [0.85]
+    assert scores._levels(case, "reserved_share_last_before") == []

@@ -41,13 +41,29 @@ _PLACE = ("subject", "workload", "capacity_ratio")
 _STEPS = 20
 
 
+_FIRST_ABOVE = "first_above_event"
+_SIGN_OF = {
+    "cache_share_max_before": "cache_share",
+    "unreturnable_share_max_before": "unreturnable_share",
+}
+"""Signs of which it is recorded when they first exceeded some levels, as that record calls them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A figure of a run and what it must exceed; `first` is when it first did."""
+    """A figure of a run and what it must exceed."""
 
     metric: str
     above: float
-    first: str | None = None
+
+    def firsts(self, case: Case) -> list[Row]:
+        """Return the event at which each run first showed it, as far as that is recorded."""
+        if self.metric == "retries_before" and self.above == 0:
+            return case.rows(PROBE, "first_retry_event")
+        if self.metric in _SIGN_OF:
+            sign = _SIGN_OF[self.metric]
+            return case.rows(PROBE, _FIRST_ABOVE, sign=sign, above=self.above)
+        return []
 
 
 def ruling(precision: float, recall: float, base: float) -> Ruling:
@@ -62,9 +78,9 @@ def beats_guessing(precision: float, base: float) -> bool:
     return precision >= _GUESSING * base
 
 
-RULE_30 = Sign("cache_share_max_before", CACHE_SHARE, "first_cache_share_event")
+RULE_30 = Sign("cache_share_max_before", CACHE_SHARE)
 RULE_30_LAST = Sign("cache_share_last_before", CACHE_SHARE)
-RULE_RETRIES = Sign("retries_before", 0, "first_retry_event")
+RULE_RETRIES = Sign("retries_before", 0)
 
 
 def completed(case: Case) -> list[Row]:
@@ -142,9 +158,8 @@ def base_rate(case: Case, name: str, rows: Sequence[Row]) -> float:
 
 def lead(case: Case, name: str, sign: Sign, rows: Sequence[Row]) -> bool:
     """Take by how many events a sign came before the failures it announced, if that was read."""
-    if sign.first is None:
-        return False
-    firsts, fails = by_place(case, sign.first), by_place(case, "failed_event")
+    firsts = {place(row): row for row in sign.firsts(case)}
+    fails = by_place(case, "failed_event")
     found: list[Row] = []
     for run, shown in zip(rows[::2], rows[1::2], strict=True):
         where = place(run)
@@ -182,13 +197,21 @@ def tuned(case: Case) -> Sign:
         except MissingFigureError:
             continue
         values = [row.value for row in rows]
-        for above in _thresholds(values[1::2]):
+        for above in _levels(case, metric) or _thresholds(values[1::2]):
             f1 = FUNCTIONS["F1 of the sign"](values, above)
             if best is None or f1 > best[0]:
                 best = (f1, Sign(metric, above))
     if best is None or best[0] <= 0:
         raise MissingFigureError(Text("no failure to tune a rule on", "没有可用于调规则的失败"))
     return best[1]
+
+
+def _levels(case: Case, metric: str) -> list[float]:
+    """Return the levels of which it is recorded when the sign exceeded them."""
+    if metric not in _SIGN_OF:
+        return []
+    recorded = case.rows(PROBE, _FIRST_ABOVE, sign=_SIGN_OF[metric])
+    return sorted({float(row["above"]) for row in recorded})
 
 
 def _thresholds(values: Sequence[float]) -> list[float]:

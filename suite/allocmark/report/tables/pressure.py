@@ -62,8 +62,15 @@ _TOWARDS_OOM = (
         "Towards an OOM: most live and inactive split "
         "bytes over capacity 100 events before the end",
     ),
-    ("first_cache_share_event", "Towards an OOM: first event with a cache share over 30 %"),
     ("first_retry_event", "Towards an OOM: first event with a retry"),
+)
+_FIRST_ABOVE = (
+    ("cache_share", 0.3, "Towards an OOM: first event with a cache share over 30 %"),
+    (
+        "unreturnable_share",
+        0.9,
+        "Towards an OOM: first event with live and inactive split bytes over 90 % of the capacity",
+    ),
 )
 
 
@@ -105,5 +112,17 @@ def tables(panel: Panel) -> list[Table]:
             title=title,
         )
         for metric, title in _TOWARDS_OOM
+    ]
+    made += [
+        make(
+            panel,
+            _PROBE,
+            {"metric": "first_above_event", "sign": sign, "above": above},
+            down=(SUBJECT, _WORKLOAD),
+            across=_CAPACITY,
+            name=f"first-{sign.replace('_', '-')}-event",
+            title=title,
+        )
+        for sign, above, title in _FIRST_ABOVE
     ]
     return [table for table in made if table is not None]

@@ -33,6 +33,7 @@ _NO_LEAD = Text(
     "when the sign was first seen is not in this record",
     "本记录没有首次出现迹象的时刻",
 )
+_READ_ONCE = Text("it is read once, 100 events before the end", "只在结束前 100 个事件处读一次")
 _ABOUT = Text(
     "One run is a workload under one setting in 1.0 to 2.0 times its live peak, in steps of 0.1. "
     "A sign counts if it was seen at least 100 events before the failed allocation. Precision: "
@@ -132,6 +133,10 @@ def _line(
         found["sign_shown"],
         found.get("sign_precision", nobody),
         found["sign_recall"],
-        found["lead"] if has_lead else empty(said.name(_NO_LEAD)),
+        found["lead"] if has_lead else empty(said.name(_no_lead(sign))),
         said(ruling.words),
     )
+
+
+def _no_lead(sign: Sign) -> Text:
+    return _READ_ONCE if sign.metric.endswith("_last_before") else _NO_LEAD
