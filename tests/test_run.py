@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,16 +35,16 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     """Both frameworks are there; returns the sessions in which something would be measured."""
     opened: list[Session] = []
 
-    def measure(session: Session, experiment: Any, *rest: object) -> Iterator[Path]:
+    def measure(session: Session, chosen: Sequence[Any], *rest: object) -> Iterator[Path]:
         if session not in opened:
             opened.append(session)
-        yield Path(experiment.name)
+        yield from (Path(experiment.name) for experiment in chosen)
 
     both = frameworks.TRACKED
     monkeypatch.setattr(frameworks, "found", lambda: both)
     monkeypatch.setattr(frameworks, "shares", lambda: [Share(name, both) for name in both])
     monkeypatch.setattr(run, "read_stack", lambda framework, device: FakeStack(framework))
-    monkeypatch.setattr(run, "measure_experiment", measure)
+    monkeypatch.setattr(run, "measure_experiments", measure)
     monkeypatch.setattr(run, "write_report", lambda results, out: out)
     monkeypatch.setattr(run, "_has_a_figure", lambda path: True)
     return opened
@@ -91,7 +91,7 @@ def test_a_filtered_run_that_was_cut_off_is_carried_on_by_the_same_command(
         yield
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "measure_experiment", stopped)
+        patch.setattr(run, "measure_experiments", stopped)
         with pytest.raises(RunStoppedError):
             run.run(asked("latency", "streams"))
     begun = run_state.read(results / "gpu" / "stack-of-torch" / "quick")

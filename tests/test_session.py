@@ -29,7 +29,7 @@ from allocmark.probes.session import (
     RunStoppedError,
     Session,
     mark_rest,
-    measure_experiment,
+    measure_experiments,
     stoppable,
 )
 
@@ -89,7 +89,7 @@ Launch = Callable[..., Generator[Outcome, None, None]]
 
 
 def answering(*, note: str = "n", failure: str | None = None) -> Launch:
-    def launch(requests: Sequence[Request], ahead: int) -> Generator[Outcome, None, None]:
+    def launch(requests: Sequence[Request]) -> Generator[Outcome, None, None]:
         for number, request in enumerate(requests):
             failures = [Failure("start", failure)] if failure else []
             figures = [] if failure else [FIGURE]
@@ -99,7 +99,7 @@ def answering(*, note: str = "n", failure: str | None = None) -> Launch:
     return launch
 
 
-def answering_nothing(requests: Sequence[Request], ahead: int) -> Generator[Outcome, None, None]:
+def answering_nothing(requests: Sequence[Request]) -> Generator[Outcome, None, None]:
     yield from ()
 
 
@@ -112,7 +112,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
 
 
 def measured(opened: Session, experiment: Experiment | None = None) -> list[Document]:
-    return [documents.read(p) for p in measure_experiment(opened, experiment or Fake(), [])]
+    return [documents.read(p) for p in measure_experiments(opened, [experiment or Fake()], [])]
 
 
 class Mixed(Fake):
@@ -153,14 +153,14 @@ def test_a_document_says_what_it_was_taken_under(opened: Session) -> None:
 
 
 def test_only_the_chosen_subjects_are_measured(opened: Session) -> None:
-    paths = list(measure_experiment(opened, Fake(), [], ["c", "z"]))
+    paths = list(measure_experiments(opened, [Fake()], [], ["c", "z"]))
     assert [path.name for path in paths] == ["fake.c.json.gz"]
 
 
 def test_a_run_carried_on_takes_over_what_it_has(
     opened: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = next(measure_experiment(opened, Fake(), [])).read_bytes()
+    kept = next(measure_experiments(opened, [Fake()], [])).read_bytes()
     monkeypatch.setattr(session, "launch_all", answering(note="second"))
     first, second, _ = measured(opened)
     assert first.conditions["notes"]["same"] == "n"
@@ -236,7 +236,7 @@ def test_a_full_disk_stops_with_a_sentence_and_keeps_what_was_saved(
 
     monkeypatch.setattr(documents, "write", full)
     with pytest.raises(RunStoppedError, match="disk is full") as stopped:
-        list(measure_experiment(opened, Fake(), []))
+        list(measure_experiments(opened, [Fake()], []))
     assert stopped.value.exit_code == 3
     assert opened.path(Fake(), "a").exists()
     assert not opened.path(Fake(), "b").exists()
@@ -269,7 +269,7 @@ def test_the_handlers_are_given_back_after_a_run_that_was_not_stopped() -> None:
 
 
 def test_the_rest_of_a_stopped_run_says_why_and_is_measured_later(opened: Session) -> None:
-    kept = next(measure_experiment(opened, Fake(), [])).read_bytes()
+    kept = next(measure_experiments(opened, [Fake()], [])).read_bytes()
     mark_rest(opened, [Fake()], [], "stopped")
     assert opened.path(Fake(), "a").read_bytes() == kept
     marked = documents.read(opened.path(Fake(), "c"))

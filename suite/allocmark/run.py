@@ -38,7 +38,7 @@ from allocmark.probes.session import (
     RunStoppedError,
     Session,
     folder_of,
-    measure_experiment,
+    measure_experiments,
     stoppable,
     subjects_of,
 )
@@ -253,8 +253,7 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> list[Pat
                 allocator_file=options.allocator_file,
                 share=share,
             )
-            for experiment in chosen:
-                paths += measure_experiment(session, experiment, allocators, only)
+            paths += measure_experiments(session, chosen, allocators, only)
         for folder in folders:
             run_state.finish_part(folder, asked)
     if not paths:

@@ -19,7 +19,7 @@ from allocmark.errors import AllocmarkError, of_system
 from allocmark.lifetime import end_with_parent
 from allocmark.probes import experiments, run_state
 from allocmark.probes.experiment import PROFILES
-from allocmark.probes.session import Session, folder_of, measure_experiment, stoppable
+from allocmark.probes.session import Session, folder_of, measure_experiments, stoppable
 from allocmark.progress import shown
 from allocmark.sentences import sentence
 from allocmark.stack import read_stack
@@ -50,7 +50,7 @@ def measure_cells(experiment_name: str, metrics: Collection[str], project: Path)
             run = os.environ.get(RUN) or run_state.join(folder_of(results, stack, profile)).id
             session = Session(results, stack, profile, run, progress, share=share)
             experiment = experiments.experiment(experiment_name)
-            paths = list(measure_experiment(session, experiment, list(registry().values())))
+            paths = list(measure_experiments(session, [experiment], list(registry().values())))
             cells = Path.cwd() / "cells"
             write_cells(cells, paths, metrics)
             return str(cells)

@@ -21,7 +21,7 @@ from allocmark.probes import experiments
 from allocmark.probes.experiment import PROFILES, Experiment, Profile
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.request import Outcome, Request
-from allocmark.probes.session import Session, measure_experiment
+from allocmark.probes.session import Session, measure_experiments
 from allocmark.progress import Lines
 from allocmark.stack import read_stack
 from allocmark.units import GIB, MIB
@@ -170,7 +170,7 @@ def main(name: str, results: str, cells: str) -> None:
         takes_over=False,
     )
     made = Cells(name, json.loads(cells))
-    for path in measure_experiment(session, made, list(registry().values())):
+    for path in measure_experiments(session, [made], list(registry().values())):
         print(path)
 
 

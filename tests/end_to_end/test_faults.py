@@ -18,7 +18,7 @@ from allocmark.probes import session
 from allocmark.probes.experiment import PROFILES, Profile
 from allocmark.probes.latency import Latency
 from allocmark.probes.request import Request
-from allocmark.probes.session import Session, measure_experiment
+from allocmark.probes.session import Session, measure_experiments
 from allocmark.progress import Lines
 
 FAULTY = '''
@@ -82,7 +82,7 @@ def measure(
             allocator_file=faulty,
         )
         allocators = select(names, faulty)
-        paths = list(measure_experiment(opened, ImpatientLatency(), allocators, names))
+        paths = list(measure_experiments(opened, [ImpatientLatency()], allocators, names))
     found = [documents.read(path) for path in paths]
     return {document.subject: document for document in found}
 

@@ -27,7 +27,7 @@ import json, signal, subprocess, sys
 from pathlib import Path
 from allocmark.allocators import registry
 from allocmark.probes.experiment import PROFILES
-from allocmark.probes.session import Session, measure_experiment
+from allocmark.probes.session import Session, measure_experiments
 from allocmark.progress import Lines
 from allocmark.stack import read_stack
 from fault_support import Cells
@@ -36,7 +36,7 @@ neighbour = subprocess.Popen([sys.executable, "-c", {_NEIGHBOUR!r}], stdin=subpr
 assert neighbour.stdout.readline() == "ready\\n"
 session = Session(Path(sys.argv[1]), read_stack("cuda", 0), PROFILES["quick"], "run",
     Lines(sys.stderr), takes_over=False)
-for path in measure_experiment(session, Cells("fragmentation", []), list(registry().values())):
+for path in measure_experiments(session, [Cells("fragmentation", [])], list(registry().values())):
     if neighbour.poll() is None:
         neighbour.send_signal(signal.SIGKILL)
         neighbour.wait()

@@ -10,13 +10,14 @@ from allocmark.allocators.base import Capability, Stats
 from allocmark.cuda import runtime
 from allocmark.documents import Failure
 from allocmark.errors import NotMeasurableError
-from allocmark.probes import fragmentation_vector
+from allocmark.probes import fragmentation, fragmentation_vector
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.fragmentation import Fragmentation
 from allocmark.probes.fragmentation_events import every_event
 from allocmark.probes.fragmentation_vector import METRICS, Vector, figures, missing, run_once
 from allocmark.probes.replay import Script
 from allocmark.probes.request import Outcome
+from allocmark.workloads import catalog
 from allocmark.workloads.trace import Op
 
 MIB = 1 << 20
@@ -114,6 +115,25 @@ def test_an_allocator_that_cannot_restart_gets_a_process_for_each_workload() -> 
     experiment.subjects([allocator], PROFILES["full"])
     requests = experiment.requests("counting", PROFILES["full"])
     assert {len(request.parameters["workloads"]) for request in requests} == {1}
+
+
+def test_on_hardware_a_mode_that_takes_the_card_anew_each_time_runs_the_recorded_workloads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    experiment, full = Fragmentation(), PROFILES["full"]
+    monkeypatch.setattr(fragmentation, "is_emulated", lambda: True)
+    (request,) = experiment.requests("tf-greedy", full)
+    assert request.parameters["workloads"] == catalog.names()
+    monkeypatch.setattr(fragmentation, "is_emulated", lambda: False)
+    (request,) = experiment.requests("tf-growth", full)
+    assert request.parameters["workloads"] == catalog.names()
+    (request,) = experiment.requests("tf-greedy", full)
+    run = request.parameters["workloads"]
+    assert run == catalog.recorded_names()
+    told = experiment.combine([Outcome(request, 1, failures=[Failure("s", "killed")])])
+    why = {(f.axes["workload"] in run, (f.reason or "").split(":")[0]) for f in told}
+    assert why == {(True, "killed"), (False, "left out")}
+    assert len(told) == len(METRICS) * len(catalog.names())
 
 
 def test_a_dead_child_leaves_reasons_only_where_it_did_not_come() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from allocmark.interpreters import interpreter
+from allocmark.probes import launcher
 from allocmark.probes.launcher import child_environment, launch, launch_all
 from allocmark.probes.request import Outcome, Request
 
@@ -79,6 +80,32 @@ def test_the_run_goes_on_after_each_way_to_fail(allocator_file: Path) -> None:
     outcomes = list(launch_all([_request(allocator_file, s) for s in subjects], ahead=2))
     assert [o.request.subject for o in outcomes] == subjects
     assert [bool(o.failures) for o in outcomes] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("spare", [False, True])
+def test_nothing_starts_beside_a_child_that_is_to_be_alone(
+    spare: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive: list[str] = []
+    beside: dict[str, str] = {}
+
+    class Fake(launcher.Child):
+        def __init__(self, request: Request) -> None:
+            self.request = request
+            alive.append(request.subject)
+
+        def run(self) -> Outcome:
+            alive.remove(self.request.subject)
+            beside[self.request.subject] = "".join(alive)
+            return Outcome(self.request, 0.0)
+
+    monkeypatch.setattr(launcher, "Child", Fake)
+    monkeypatch.setattr(launcher, "CORES_TO_SPARE", spare)
+    requests = [Request("latency", s, 1.0, alone=s in "cd") for s in "abcdef"]
+    assert [o.request.subject for o in launch_all(requests, ahead=2)] == list("abcdef")
+    few = {"a": "bc", "b": "c", "c": "", "d": "", "e": "f", "f": ""}
+    many = {"a": "bc", "b": "cd", "c": "de", "d": "ef", "e": "f", "f": ""}
+    assert beside == (many if spare else few)
 
 
 def test_output_of_the_program_does_not_disturb_the_readings(allocator_file: Path) -> None:

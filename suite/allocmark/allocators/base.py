@@ -91,6 +91,8 @@ class Allocator(ABC):
     """The meter of the figures that come from `stats`."""
     slow_op: bool = False
     """Whether an operation takes some ten microseconds: a batch of them then holds fewer."""
+    slow_restart: bool = False
+    """Whether to start clean again takes a GPU seconds: all of its memory is mapped anew."""
     map_meter: str = "none"
     """The meter of the figures that come from `segment_map`."""
 

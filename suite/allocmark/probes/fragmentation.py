@@ -1,6 +1,7 @@
 """What fragmentation costs: every workload over every allocator, the whole vector of measures.
 
-One child for each allocator runs all workloads, seeded and recorded, from a clean state each.
+One child for each allocator runs all workloads, seeded and recorded, from a clean state each. A
+mode for which that takes seconds (``tf-greedy``) runs only the recorded ones on a GPU.
 Document ``fragmentation``, subject = allocator, axes ``{workload}``:
 
 | metric | unit | kind | meaning |
@@ -55,6 +56,7 @@ from allocmark.probes.recorder import Recorder, in_words
 from allocmark.probes.replay import Script
 from allocmark.probes.replaying import allocator_of, fill, is_base, open_streams, restart
 from allocmark.probes.request import Outcome, Request
+from allocmark.stack import is_emulated
 from allocmark.workloads import catalog
 
 _REPEATS = 3
@@ -62,6 +64,10 @@ _REPEAT_SECONDS = 0.3
 """Exact cells are repeated only while the runs of a workload have taken no longer."""
 _EVERY_EVENT_SECONDS = 1.5
 _LIMIT_S = 150.0
+_SLOW = (
+    "left out: on a GPU it takes seconds to start anew for each workload, "
+    "and the emulated driver gives it the same bytes"
+)
 
 
 class Fragmentation(AllocatorExperiment):
@@ -73,9 +79,10 @@ class Fragmentation(AllocatorExperiment):
         return profile.all_settings or is_base(allocator)
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
-        names = list(catalog.names())
         # Without a way back to the clean state, each workload needs a process of its own.
         together = Capability.RESTART in allocator.capabilities
+        slow = allocator.slow_restart and not is_emulated()
+        names = catalog.recorded_names() if slow else catalog.names()
         # A setting's times are read beside its base allocator's, its bytes repeat as those do.
         thorough = profile.all_settings and allocator.tier is not Tier.SETTING
         repeats = _REPEATS if thorough else 1
@@ -96,7 +103,12 @@ class Fragmentation(AllocatorExperiment):
                 _measure_workload(workload, allocator, request, recorder)
 
     def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
-        return fill(outcomes, [({"workload": w}, METRICS) for w in _workloads(outcomes)])
+        asked = _workloads(outcomes)
+        figures = fill(outcomes, [({"workload": w}, METRICS) for w in asked])
+        for workload in catalog.names() if asked else ():
+            if workload not in asked:
+                figures += missing(workload, _SLOW)
+        return figures
 
 
 def _measure_workload(

@@ -221,12 +221,17 @@ def ending(code: int, stderr: str) -> str:
 
 
 def launch_all(requests: Sequence[Request], ahead: int = AHEAD) -> Generator[Outcome, None, None]:
-    """Run the requests one after another, `ahead` of them importing while one measures."""
+    """Run the requests one after another, `ahead` of them importing while one measures.
+
+    Beside one that is to be alone none does, unless there are cores to spare.
+    """
     waiting: deque[Child | Outcome] = deque()
     queue = deque(requests)
+    last_alone = False
     try:
         while queue or waiting:
-            while queue and len(waiting) <= ahead:
+            while queue and len(waiting) <= ahead and not (waiting and last_alone):
+                last_alone = queue[0].alone and not CORES_TO_SPARE
                 waiting.append(_started(queue.popleft()))
             first = waiting[0]
             yield first.run() if isinstance(first, Child) else first

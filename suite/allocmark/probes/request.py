@@ -29,6 +29,8 @@ class Request:
     allocator_file: Path | None = None
     fixed_addresses: bool = False
     """Whether it runs without randomized addresses, see `allocmark.layout`."""
+    alone: bool = False
+    """Whether the next ones start only when it has ended, where there are no cores to spare."""
     pace_ns: float | None = None
     """The core pace to which times that need the core alone are brought, see `machine_pace`."""
 

@@ -35,7 +35,7 @@ from allocmark.errors import (
 from allocmark.figures import Axis, Figure
 from allocmark.frameworks import Share
 from allocmark.probes.experiment import Experiment, Profile
-from allocmark.probes.launcher import AHEAD, CORES_TO_SPARE, launch_all
+from allocmark.probes.launcher import launch_all
 from allocmark.probes.machine_pace import machine_pace
 from allocmark.probes.request import Outcome, Request
 from allocmark.probes.run_state import now
@@ -92,9 +92,9 @@ def subjects_of(
     return [s for s in subjects if share is None or share.holds(experiment.framework(s))]
 
 
-def measure_experiment(
+def measure_experiments(
     session: Session,
-    experiment: Experiment,
+    experiments: Sequence[Experiment],
     allocators: Sequence[Allocator],
     only: Collection[str] | None = None,
 ) -> Iterator[Path]:
@@ -102,31 +102,55 @@ def measure_experiment(
 
     Raises `RunStoppedError` where the disk is full; everything finished before is saved.
     """
+    # All are read first, also where none is taken over: one of a newer allocmark ends the run
+    # before anything replaces it.
+    plans = [_plan(session, experiment, allocators, only) for experiment in experiments]
+    requests = [r for plan in plans for one in plan.asked.values() for r in one.requests]
+    # One queue for all: the processes of the next documents import while this one's measure.
+    with closing(launch_all(requests)) as outcomes:
+        for plan in plans:
+            yield from _carry_out(session, plan, outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The subjects of one experiment in order; those not `asked` have their document already."""
+
+    experiment: Experiment
+    subjects: Sequence[str]
+    asked: Mapping[str, _Asked]
+
+
+def _plan(
+    session: Session,
+    experiment: Experiment,
+    allocators: Sequence[Allocator],
+    only: Collection[str] | None,
+) -> _Plan:
     chosen = [
         subject
         for subject in subjects_of(session.share, experiment, allocators, session.profile)
         if only is None or subject in only
     ]
-    # All are read first, also where none is taken over: one of a newer allocmark ends the run
-    # before anything replaces it.
     belongs = {s: _is_done(session.path(experiment, s), session) for s in chosen}
     done = {s for s in chosen if belongs[s] and session.takes_over}
     asked = {s: _asked(session, experiment, s) for s in chosen if s not in done}
-    # One queue for all: the processes of the next documents import while this one's measure.
-    requests = [request for one in asked.values() for request in one.requests]
-    with closing(
-        launch_all(requests, ahead=AHEAD if CORES_TO_SPARE or not experiment.alone else 0)
-    ) as outcomes:
-        for number, subject in enumerate(chosen, 1):
-            path = session.path(experiment, subject)
-            title = f"{experiment.name} {subject} ({number}/{len(chosen)})"
-            if subject in done:
-                session.progress.end(f"{title}: taken over from the run that was cut off")
-            else:
-                document = _measure(session, experiment, subject, asked[subject], outcomes, title)
-                _write(path, document)
-                session.progress.end(f"{title}: {_summary(document)}")
-            yield path
+    return _Plan(experiment, chosen, asked)
+
+
+def _carry_out(session: Session, plan: _Plan, outcomes: Iterator[Outcome]) -> Iterator[Path]:
+    experiment = plan.experiment
+    for number, subject in enumerate(plan.subjects, 1):
+        path = session.path(experiment, subject)
+        title = f"{experiment.name} {subject} ({number}/{len(plan.subjects)})"
+        if subject not in plan.asked:
+            session.progress.end(f"{title}: taken over from the run that was cut off")
+        else:
+            asked = plan.asked[subject]
+            document = _measure(session, experiment, subject, asked, outcomes, title)
+            _write(path, document)
+            session.progress.end(f"{title}: {_summary(document)}")
+        yield path
 
 
 def mark_rest(
@@ -256,6 +280,7 @@ def _requests(session: Session, experiment: Experiment, subject: str) -> list[Re
             device=session.device,
             allocator_file=session.allocator_file,
             fixed_addresses=experiment.paced,
+            alone=experiment.alone,
             pace_ns=pace_ns,
         )
         for request in asked

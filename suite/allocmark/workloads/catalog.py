@@ -17,6 +17,11 @@ def names() -> list[str]:
     return [*seeded.NAMES, *_recorded()]
 
 
+def recorded_names() -> list[str]:
+    """Return the names of the recorded workloads, which stand for real programs."""
+    return list(_recorded())
+
+
 def load(name: str, scale: float = 1.0) -> Trace:
     """Return a workload.
 

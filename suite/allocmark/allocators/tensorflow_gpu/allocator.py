@@ -54,6 +54,7 @@ class TensorFlowAllocator(Allocator):
             variables = BY_ENVIRONMENT[mode]
         super().__init__(name, {**QUIET, **variables})
         self.mode, self.limit_bytes, self.tier = mode, limit_bytes, tier
+        self.slow_restart = mode is Mode.GREEDY
         self._by_environment, self._retry = by_environment, retry
         self.meter = _PUBLIC
         self._shim: shim.Shim | None = None
