@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
+import claims_samples
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,10 @@ from allocmark.diagnosis import cards, rules
 from allocmark.diagnosis.account import take_apart
 from allocmark.diagnosis.cards import Card
 from allocmark.diagnosis.counter_file import Counters, Told
+from allocmark.diagnosis.explain import Answer
+from allocmark.diagnosis.formats import as_text
 from allocmark.diagnosis.known import RULES, Known
+from allocmark.diagnosis.process import Process
 from allocmark.report.claims import diagnosis
 from allocmark.report.claims.claim import Claim, Ruling, Verdict
 from allocmark.report.claims.text import Text
@@ -159,6 +164,22 @@ def test_a_rule_that_was_not_measured_says_why() -> None:
     assert others == (
         "not applied: rule-30 (not measured here: no figure  for {x}); measured on a GPU"
     )
+
+
+def test_a_rule_that_holds_by_a_quick_run_says_so() -> None:
+    known = Known(claims_samples.panel(), "here")
+    verdicts = known.verdicts()
+    applied = [(c, v) for c, v in verdicts if v.ruling in (Ruling.HOLDS, Ruling.IN_PART)]
+    assert applied
+    for _, verdict in applied:
+        assert re.fullmatch(r"\d+ figures? of a quick run, exact", known.caution(verdict))
+    assert Known(None, "nowhere").caution(verdicts[0][1]) == ""
+    account = take_apart(card(800), PID, [_TORCH], known)
+    answer = Answer(
+        Process(PID, 0, "python"), False, 0.1, ((account, rules.apply(account, known)),)
+    )
+    text = as_text(answer)
+    assert text.count(", rests on ") == len(applied) == text.count(" of a quick run, exact):")
 
 
 def test_the_share_of_the_cache() -> None:

@@ -278,6 +278,11 @@ def panel(emulated: bool = False) -> Panel:
         return panels(_written(Path(folder), record(), emulated))[0]
 
 
+def written(root: Path) -> Store:
+    """Write the record as it is into an empty folder."""
+    return _written(root, record(), emulated=False)
+
+
 def _written(root: Path, figures: Mapping[At, float], emulated: bool) -> Store:
     def owner(place: At) -> tuple[str, str]:
         return place.probe, place.subject

@@ -49,7 +49,8 @@ def _seen(account: Account) -> str:
 def _rules(diagnosis: Diagnosis) -> list[str]:
     lines = []
     for one in diagnosis.applied:
-        lines.append(f"  {one.id} ({one.ruling}): {one.finding}")
+        rests = f", rests on {one.caution}" if one.caution else ""
+        lines.append(f"  {one.id} ({one.ruling}{rests}): {one.finding}")
         lines.append(f"      {one.statement} {one.condition}")
     if diagnosis.not_applied:
         lines.append(f"  {diagnosis.not_applied}")

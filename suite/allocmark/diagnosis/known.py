@@ -13,7 +13,7 @@ from allocmark.report.claims import diagnosis
 from allocmark.report.claims.case import Case, MissingFigureError, Row
 from allocmark.report.claims.claim import Claim, Verdict
 from allocmark.report.claims.context import metered
-from allocmark.report.claims.judge import ruled
+from allocmark.report.claims.judge import rests_on, ruled
 from allocmark.report.panel import Panel, panels
 
 RULES = ("ctx-multiple", "rule-30", "rule-retries")
@@ -66,6 +66,11 @@ class Known:
             return []
         claims = [claim for claim in diagnosis.CLAIMS if claim.id in RULES]
         return [(claim, ruled(claim, self.panel)) for claim in claims]
+
+    def caution(self, verdict: Verdict) -> str:
+        """Return on what a verdict rests where that is little, else nothing."""
+        of = None if self.panel is None else rests_on(verdict, self.panel)
+        return of.words.en if of is not None and of.few else ""
 
 
 def load(root: Path, must_be: bool) -> list[Panel]:

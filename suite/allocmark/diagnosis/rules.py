@@ -22,12 +22,16 @@ _LITTLE = 2
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A rule that holds, at least in part: its sentence, when it holds, and what it finds here."""
+    """A rule that holds, at least in part: its sentence, when it holds, and what it finds here.
+
+    `caution` says on how little that it holds rests, nothing where it is enough.
+    """
 
     id: str
     ruling: str
     statement: str
     condition: str
+    caution: str
     finding: str
 
 
@@ -50,6 +54,7 @@ def apply(account: Account, known: Known) -> Diagnosis:
             str(verdict.ruling),
             claim.statement.en,
             verdict.say(verdict.condition, "en"),
+            known.caution(verdict),
             _FINDINGS[claim.id](account, known),
         )
         for claim, verdict in verdicts

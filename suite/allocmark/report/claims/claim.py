@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from allocmark.report.claims.basis import Basis
 from allocmark.report.claims.text import Language, Text
 from allocmark.report.numbers import format_value
 from allocmark.report.table import Cell
@@ -117,20 +118,30 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A claim with its verdict on one panel, and the commands that measure it again."""
+    """A claim with its verdict on one panel, and the commands that measure it again.
+
+    `basis` is what the verdict rests on, None where there is none.
+    """
 
     claim: Claim
     verdict: Verdict
     commands: tuple[str, ...]
+    basis: Basis | None = None
+
+    @property
+    def caution(self) -> Text | None:
+        """What it rests on, where that is little."""
+        return self.basis.words if self.basis is not None and self.basis.few else None
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A figure for the first screen: what it says, and the evidence it shows."""
+    """A figure for the first screen: what it says, the evidence it shows, a verdict's caution."""
 
     id: str
     what: Text
     evidence: Evidence
+    caution: Text | None = None
 
 
 def tally(judged: Sequence[Judged]) -> dict[Ruling, int]:

@@ -75,12 +75,12 @@ _CHOSEN = (
 
 def headlines(judged: Sequence[Judged]) -> tuple[Headline, ...]:
     """Return the first `COUNT` figures that there are; fewer where less was measured."""
-    by_id = {one.claim.id: one.verdict for one in judged}
+    by_id = {one.claim.id: one for one in judged}
     found = []
     for claim, name, what in _CHOSEN:
-        verdict = by_id[claim]
+        verdict = by_id[claim].verdict
         evidence = next((one for one in verdict.evidence if one.name == name), None)
         if evidence is not None:
             said = Text(verdict.say(what, "en"), verdict.say(what, "zh"))
-            found.append(Headline(claim, said, evidence))
+            found.append(Headline(claim, said, evidence, by_id[claim].caution))
     return tuple(found[:COUNT])

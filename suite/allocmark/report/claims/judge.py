@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from allocmark.report.claims.basis import Basis, basis
 from allocmark.report.claims.case import Case, Known, MissingFigureError, plainly
 from allocmark.report.claims.claim import Claim, Judged, Ruling, Verdict
 from allocmark.report.claims.text import Text
@@ -24,7 +25,9 @@ def judge(claims: Sequence[Claim], panel: Panel) -> tuple[Judged, ...]:
     """Return every claim with its verdict, in the order given."""
     known: Known = {}
     return tuple(
-        Judged(claim, ruled(claim, panel, known), _commands(claim, panel)) for claim in claims
+        Judged(claim, verdict, _commands(claim, panel), rests_on(verdict, panel))
+        for claim in claims
+        for verdict in [ruled(claim, panel, known)]
     )
 
 
@@ -44,6 +47,13 @@ def ruled(claim: Claim, panel: Panel, known: Known | None = None) -> Verdict:
             f"数值的形式不是规则所能读取的（{told}）",
         )
     return Verdict(Ruling.NOT_MEASURED, tuple(case.evidence), reason=reason)
+
+
+def rests_on(verdict: Verdict, panel: Panel) -> Basis | None:
+    """Return what a verdict rests on, None where none is given."""
+    if verdict.ruling is Ruling.NOT_MEASURED:
+        return None
+    return basis(panel, (index for one in verdict.evidence for index in one.cell.rows))
 
 
 def _commands(claim: Claim, panel: Panel) -> tuple[str, ...]:

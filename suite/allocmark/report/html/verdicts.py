@@ -13,6 +13,7 @@ from allocmark.report.claims.text import Text
 from allocmark.report.csvs import number
 from allocmark.report.html.words import markup
 from allocmark.report.tables.document import filled
+from allocmark.report.tables.verdicts import on_little
 
 CSS = {
     Ruling.HOLDS: "holds",
@@ -37,12 +38,16 @@ class FigureView:
 
 @dataclass(frozen=True, slots=True)
 class HeadlineView:
-    """A card of the first screen: the claim that it leads to, the figure, what that is."""
+    """A card of the first screen: the claim that it leads to, the figure, what that is.
+
+    `caution` says on how little it rests, None where that is enough.
+    """
 
     claim: str
     what: Markup
     text: str
     raw: str
+    caution: Markup | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class ClaimView:
     ruling: RulingView
     condition: Markup
     cause: Markup
+    basis: Markup | None
     published: tuple[str, ...]
     figures: tuple[FigureView, ...]
     commands: tuple[str, ...]
@@ -79,6 +85,8 @@ class VerdictsView:
     claims: tuple[ClaimView, ...]
     wrong: tuple[ClaimView, ...]
     """The statements that do not hold."""
+    on_little: Markup
+    """How many verdicts rest on little, nothing where none does."""
 
 
 def verdicts(judged: Sequence[Judged]) -> VerdictsView:
@@ -94,6 +102,7 @@ def verdicts(judged: Sequence[Judged]) -> VerdictsView:
         tuple(rulings.values()),
         claims,
         tuple(one for one in claims if one.ruling is rulings[Ruling.FAILS]),
+        markup(on_little(judged)),
     )
 
 
@@ -102,7 +111,8 @@ def _headline(one: Headline) -> HeadlineView:
     text = f"{said} ×" if cell.unit == "ratio" else said
     # A number is not parted from its unit at the end of a line.
     what = Text(one.what.en.replace(" %", "\u00a0%"), one.what.zh.replace(" %", "\u00a0%"))
-    return HeadlineView(one.id, markup(what), text, number(cell.value))
+    caution = None if one.caution is None else markup(one.caution)
+    return HeadlineView(one.id, markup(what), text, number(cell.value), caution)
 
 
 def _claim(one: Judged, ruling: RulingView) -> ClaimView:
@@ -114,6 +124,7 @@ def _claim(one: Judged, ruling: RulingView) -> ClaimView:
         ruling,
         markup(filled(one, said)),
         markup(filled(one, one.verdict.cause)),
+        None if one.basis is None else markup(one.basis.words),
         one.claim.published,
         tuple(map(_figure, one.verdict.evidence)),
         one.commands,

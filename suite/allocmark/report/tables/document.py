@@ -82,7 +82,7 @@ def stated_table(
 
 
 def _cells(judged: Judged, stated: Stated, said: Said, explained: bool) -> list[Cell]:
-    """Return what is said, its figure and verdict; why it is so where that is `explained`."""
+    """Return what is said, its figure and verdict; why, and on how little, where `explained`."""
     verdict = judged.verdict
     found = next((one for one in verdict.evidence if one.name == stated.figure), None)
     if found is not None:
@@ -95,6 +95,8 @@ def _cells(judged: Judged, stated: Stated, said: Said, explained: bool) -> list[
     if explained and verdict.ruling in _EXPLAINED and verdict.condition is not None:
         condition = filled(judged, verdict.condition)
         words = Text(f"{words.en}: {condition.en}", f"{words.zh}：{condition.zh}")
+    if explained and (few := judged.caution) is not None:
+        words = Text(f"{words.en} ({few.en})", f"{words.zh}（{few.zh}）")
     return [said(stated.words), shown, said(words)]
 
 

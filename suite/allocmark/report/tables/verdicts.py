@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from allocmark.report.claims.basis import FEW_READINGS
 from allocmark.report.claims.claim import Evidence, Judged, tally
 from allocmark.report.claims.text import Text
 from allocmark.report.panel import Panel
@@ -23,6 +24,10 @@ _ABOUT = Text(
     "has not settled, or is worked out of one.",
     f"{SOURCE.zh}未测者说明缺什么。≈ 表示该数值（或所据数值）尚未稳定。",
 )
+_RULED = Text(
+    "Each verdict is worked out by a rule from figures of this record.",
+    "每个结论都由规则根据本记录的数值算出。",
+)
 _UNSETTLED = Text(" (not settled)", "（尚未稳定）")
 _COLUMNS = (
     Text("id", "编号"),
@@ -30,6 +35,7 @@ _COLUMNS = (
     Text("statement", "说法"),
     Text("verdict", "结论"),
     Text("when, or why not", "成立条件，或未测原因"),
+    Text("rests on", "依据"),
     Text("figures", "数值"),
     Text("cause", "原因"),
     Text("measured again by", "重测命令"),
@@ -38,6 +44,7 @@ _COLUMNS = (
 
 def tables(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
     """Return the tally, and one table of all claims in the document's order."""
+    little = on_little(judged)
     counts = Table(
         "verdicts-tally",
         said.name(Text("How many statements hold", "各结论的数量")),
@@ -46,12 +53,7 @@ def tables(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
             (said(ruling.words), Cell(str(count), float(count), "count"))
             for ruling, count in tally(judged).items()
         ),
-        said.name(
-            Text(
-                "Each verdict is worked out by a rule from figures of this record.",
-                "每个结论都由规则根据本记录的数值算出。",
-            )
-        ),
+        said.name(Text(f"{_RULED.en} {little.en}".strip(), f"{_RULED.zh}{little.zh}")),
         emulated=panel.emulated,
         whole=True,
     )
@@ -67,6 +69,20 @@ def tables(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
     return [counts, every]
 
 
+def on_little(judged: Sequence[Judged]) -> Text:
+    """Return the sentence on how many verdicts rest on little; none where none does."""
+    given = sum(one.basis is not None for one in judged)
+    few = sum(one.caution is not None for one in judged)
+    if not few:
+        return Text("", "")
+    return Text(
+        f"{few} of {given} verdicts rest on little: a quick run, or fewer than {FEW_READINGS} "
+        "readings in all where figures are not exact. Each of them says so.",
+        f"{given} 个结论中有 {few} 个依据较少：来自快速测量，或非精确数值总共不足 {FEW_READINGS} "
+        "次读数。这些结论旁均有注明。",
+    )
+
+
 def _row(one: Judged, said: Said) -> tuple[Cell, ...]:
     claim, verdict = one.claim, one.verdict
     rows = tuple(dict.fromkeys(index for e in verdict.evidence for index in e.cell.rows))
@@ -78,6 +94,7 @@ def _row(one: Judged, said: Said) -> tuple[Cell, ...]:
         said(claim.statement),
         said(verdict.ruling.words),
         said(filled(one, verdict.condition or verdict.reason)),
+        said(one.basis.words if one.basis else Text("", "")),
         Cell(said.name(_figures(verdict.evidence)), rows=rows),
         said(Text(f"{cause.en} {cited}".strip(), f"{cause.zh} {cited}".strip())),
         label("; ".join(one.commands)),
