@@ -96,7 +96,7 @@ def _check_numbers(made: Made) -> int:
     checked = 0
     for table in _tables(made):
         shown = places[anchors[table.id]].findall(".//tbody//*[@data-v]")
-        cells = [cell for row in apart(table)[0] for cell in row if cell.value is not None]
+        cells = [cell for row in apart(table)[0].rows for cell in row if cell.value is not None]
         if table.id.startswith("verdicts"):  # Shown claim by claim: see below.
             continue
         assert len(shown) == len(cells)
@@ -162,7 +162,7 @@ def test_a_download_is_the_file_that_is_written_beside_the_page(small: Made) -> 
     }
     anchors = layout.anchors(small.part)
     assert len(buttons) > 30
-    for table in (table for table in _tables(small) if apart(table)[0]):
+    for table in (table for table in _tables(small) if apart(table)[0].rows):
         packed = buttons[f"{anchors[table.id]}.csv"]
         assert zlib.decompress(base64.b64decode(packed)).decode() == csvs.table(table)
 
@@ -204,7 +204,7 @@ def test_what_is_worked_out_of_an_unsettled_figure_is_marked_everywhere(small: M
         derived = 0
         for table in (table for table in _tables(made) if not table.id.startswith("verdicts")):
             shown = places[anchors[table.id]].findall(".//tbody//*[@data-v]")
-            cells = [cell for row in apart(table)[0] for cell in row if cell.value is not None]
+            cells = [cell for row in apart(table)[0].rows for cell in row if cell.value is not None]
             for element, cell in zip(shown, cells, strict=True):
                 if _rests_on_unsettled(flags, cell):
                     assert _marked(parents.get(element, element)), (table.id, cell.text)

@@ -26,6 +26,7 @@ from allocmark.report.numbers import format_value
 from allocmark.report.page import page
 from allocmark.report.table import Table, figure_text
 from allocmark.store import Store, load
+from allocmark.units import MIB
 
 GOLDEN = Path(__file__).parent / "golden"
 HOSTILE = '<img src=x onerror=alert(1)>|`$(rm)`\n# "title"\u202e [a](javascript:b)'
@@ -274,13 +275,23 @@ def test_damaged_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
 
 def test_an_empty_cell_has_its_reason_under_the_table(tmp_path: Path) -> None:
     samples.everything(tmp_path)
-    text = render_markdown(tmp_path)
-    _, _, table = text.partition("#### Smallest capacity\n")
-    table = table[: table.index("\n####")]
+    alone = _smallest_capacities(tmp_path)
+    assert "| torch-native | 110 MiB ‡ |\n" in alone
+    assert "- n/a throughout: uniform: left out after 40 s" in alone
+    axes = {"workload": "uniform"}
+    found = Figure("smallest_capacity_bytes", "bytes", "sampled", "ballast", axes, 200 * MIB)
+    samples.put(tmp_path, samples.document("capacity", "torch-roundup4", [found]))
+    table = _smallest_capacities(tmp_path)
     assert "| torch-native | 110 MiB ‡ | n/a <sup>a</sup> |" in table
     assert "- ‡ a larger capacity fails or a smaller one completes" in table
     assert "- <sup>a</sup> left out after 40 s" in table
+    text = render_markdown(tmp_path)
     assert "left out after 40 s" in text[text.index("### What was not measured") :]
+
+
+def _smallest_capacities(results: Path) -> str:
+    _, _, table = render_markdown(results).partition("#### Smallest capacity\n")
+    return table[: table.index("\n####")]
 
 
 def test_a_subject_without_a_figure_says_where_its_probe_ended(tmp_path: Path) -> None:

@@ -27,13 +27,14 @@ def band() -> str:
 def table(shown: Table, level: int, csv_path: str | None = None) -> str:
     """Return a table under its heading, with its notes, conditions and file below.
 
-    Rows that are empty for one reason throughout are named below the table, not drawn in it.
+    What is empty for one reason throughout is named below the table, not drawn in it.
     """
-    rows, absent = apart(shown)
+    drawn, absent = apart(shown)
+    rows = drawn.rows
     notes = Notes(rows)
     lines = [
-        _line(markdown(column) for column in shown.columns),
-        _line("---:" if is_numeric(shown, i) else "---" for i in range(len(shown.columns))),
+        _line(markdown(column) for column in drawn.columns),
+        _line("---:" if is_numeric(drawn, i) else "---" for i in range(len(drawn.columns))),
         *(_line(_cell(cell, notes) for cell in row) for row in rows),
     ]
     named = [f"- n/a throughout: {markdown(a.names)}: {markdown(a.reason)}" for a in absent]

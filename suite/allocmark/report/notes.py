@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from allocmark.report.table import Cell, Table
 from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL
@@ -33,10 +33,10 @@ _MARKS = "†‡§¶‖"
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Rows that are empty for one reason throughout.
+    """Rows, or columns, that are empty for one reason throughout.
 
     `owners`: the first label of rows, with the other labels of each; without any where all of an
-    owner's rows are meant.
+    owner's rows are meant; the headings of columns.
     """
 
     owners: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
@@ -44,17 +44,49 @@ class Absent:
 
     @property
     def names(self) -> str:
-        """What the rows are about, in one line."""
+        """What the rows or columns are about, in one line."""
         return "; ".join(
             f"{first} ({', '.join(map(' '.join, others))})" if others else first
             for first, others in self.owners
         )
 
 
-def apart(shown: Table) -> tuple[list[tuple[Cell, ...]], list[Absent]]:
-    """Return the rows to draw, and for each reason the rows that it empties throughout."""
+def apart(shown: Table) -> tuple[Table, list[Absent]]:
+    """Return a table as it is drawn, and for each reason the rows and columns that it empties.
+
+    Such a row, then such a column of the rest, is named below the table instead; where no column
+    with figures is left, no row is.
+    """
     if shown.whole:
-        return list(shown.rows), []
+        return shown, []
+    rows, absent = _rows_apart(shown)
+    emptied = _emptied_columns(rows)
+    columns: dict[str, list[str]] = {}
+    for position, reason in emptied.items():
+        columns.setdefault(reason, []).append(shown.columns[position])
+    absent += [
+        Absent(tuple((name, ()) for name in names), reason) for reason, names in columns.items()
+    ]
+    kept = [position for position in range(len(shown.columns)) if position not in emptied]
+    drawn = tuple(tuple(row[position] for position in kept) for row in rows)
+    if emptied and not any(is_figure(cell) for row in drawn for cell in row):
+        return replace(shown, rows=()), absent
+    names = tuple(shown.columns[position] for position in kept)
+    return replace(shown, columns=names, rows=drawn), absent
+
+
+def _emptied_columns(rows: Sequence[Sequence[Cell]]) -> dict[int, str]:
+    """Return the positions of columns that one reason empties throughout, with the reason."""
+    emptied = {}
+    for position, column in enumerate(zip(*rows, strict=True)):
+        reasons = {cell.reason for cell in column}
+        reason = reasons.pop() if len(reasons) == 1 else None
+        if reason is not None:
+            emptied[position] = reason
+    return emptied
+
+
+def _rows_apart(shown: Table) -> tuple[list[tuple[Cell, ...]], list[Absent]]:
     labels = labels_of(shown)
     drawn: list[tuple[Cell, ...]] = []
     absent: dict[str, list[list[str]]] = {}

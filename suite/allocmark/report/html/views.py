@@ -104,15 +104,16 @@ def table_view(
     table: Table, identifier: str, common: sharing.Conditions, words: Words
 ) -> TableView:
     """Return the view of a table."""
-    rows, absent = apart(table)
+    drawn, absent = apart(table)
+    rows = drawn.rows
     notes = Notes(rows)
-    labels = _leading_labels(table)
-    widths = _widths(table, labels, rows, notes, words)
+    labels = _leading_labels(drawn)
+    widths = _widths(drawn, labels, rows, notes, words)
     waiting = () if table.whole else columns.hidden(labels, widths)
     body = cells.body(rows, labels, notes, words)
     headings = [
-        Column(words.html(name), "num" if any(map(is_figure, column)) else "")
-        for name, column in zip(table.columns, zip(*table.rows, strict=True), strict=True)
+        Column(words.html(name), "num" if any(is_figure(row[i]) for row in rows) else "")
+        for i, name in enumerate(drawn.columns)
     ]
     if in_groups := grouped.is_grouped(table):
         # Its cells say themselves why they are empty.
