@@ -278,8 +278,8 @@ def test_an_empty_cell_has_its_reason_under_the_table(tmp_path: Path) -> None:
     alone = _smallest_capacities(tmp_path)
     assert "| torch-native | 110 MiB ‡ |\n" in alone
     assert "- n/a throughout: uniform: left out after 40 s" in alone
-    axes = {"workload": "uniform"}
-    found = Figure("smallest_capacity_bytes", "bytes", "sampled", "ballast", axes, 200 * MIB)
+    training, uniform = samples.capacity("torch-roundup4").figures
+    found = replace(training, axes=uniform.axes, value=200 * MIB)
     samples.put(tmp_path, samples.document("capacity", "torch-roundup4", [found]))
     table = _smallest_capacities(tmp_path)
     assert "| torch-native | 110 MiB ‡ | n/a <sup>a</sup> |" in table
