@@ -180,6 +180,22 @@ def test_the_path_of_the_report_is_printed_without_detours(
     assert capsys.readouterr().out == f"{tmp_path / 'reports' / 'index.html'}\n"
 
 
+def test_tables_are_printed_in_the_language_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    asked = []
+
+    def render(results: Path, language: str) -> str:
+        asked.append(language)
+        return "tables"
+
+    monkeypatch.setattr("allocmark.report.render_markdown", render)
+    for words in ([], ["--lang", "zh"]):
+        assert call(monkeypatch, "report", "--format", "md", *words) == 0
+    assert asked == ["en", "zh"]
+    assert capsys.readouterr().out == "tables\ntables\n"
+
+
 def test_doctor_prints_every_finding_and_passes_its_code_on(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path
 ) -> None:

@@ -153,7 +153,9 @@ def report(
     format: Annotated[
         str | None, typer.Option(help="md: print the tables as Markdown instead.")
     ] = None,
-    lang: Annotated[str, typer.Option(help="What the page opens in: en or zh.")] = "en",
+    lang: Annotated[
+        str, typer.Option(help="en, or zh: Markdown and a page that opens in Chinese, too.")
+    ] = "en",
 ) -> None:
     """Write the report of a results folder, or print its tables."""
     from allocmark.errors import UnknownNameError
@@ -164,7 +166,7 @@ def report(
         raise UnknownNameError("format", format, list(FORMATS))
     folder = results_folder(results)
     if format and out is None:
-        typer.echo(render_markdown(folder))
+        typer.echo(render_markdown(folder, lang))
     else:
         tell = partial(typer.echo, err=True)
         written = write_report(folder, straight(out or reports_beside(folder)), lang, tell)

@@ -21,16 +21,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from allocmark.figures import Figure
-from allocmark.report import csvs, write_report
+from allocmark.report import build, csvs, write_report
 from allocmark.report.claims.functions import FUNCTIONS, OF_PLACES
 from allocmark.report.html import columns, layout, sharing
 from allocmark.report.html.words import Words
-from allocmark.report.html.writer import render
+from allocmark.report.html.writer import render, words_for
+from allocmark.report.markdown_page import part_text, whole
 from allocmark.report.notes import apart
 from allocmark.report.numbers import format_value
 from allocmark.report.page import page
 from allocmark.report.stacks import stacks
 from allocmark.report.table import UNSETTLED, Cell, Table
+from allocmark.report.tongue import ENGLISH, Chinese
 from allocmark.store import FLAG_SEPARATOR, load
 
 LARGEST_BYTES = 3_000_000
@@ -270,15 +272,45 @@ def test_each_stack_has_its_page_and_an_emulated_one_says_so(tmp_path: Path) -> 
     for document in (samples.latency("torch-native", 100), samples.context("torch")):
         old = replace(document, emulated=True, started="2026-01-01T00:00:00+00:00")
         samples.put(tmp_path / "results", old, machine="emulated-gpu")
-    first = write_report(tmp_path / "results", tmp_path / "report", "zh")
+    first = write_report(tmp_path / "results", tmp_path / "report")
     other = tmp_path / "report" / "emulated-gpu" / "index.html"
     assert first == tmp_path / "report" / "index.html"
-    assert "<html lang=zh>" in first.read_text()
+    assert "<html lang=en>" in first.read_text()
     assert "Emulated GPU" not in first.read_text()
     assert "Emulated GPU" in other.read_text()
     linked = re.findall(r"href=\"?([^\"# >]+index\.html)", first.read_text())
     assert linked == ["emulated-gpu/index.html"]
     assert "../index.html" in other.read_text()
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_another_language_adds_files_and_changes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: bool
+) -> None:
+    """What is tracked in a clone stays as it is, whoever reads it in which language."""
+    samples.everything(tmp_path / "results")
+    old = replace(samples.context("torch"), emulated=True, started="2026-01-01T00:00:00+00:00")
+    samples.put(tmp_path / "results", old, machine="emulated-gpu")
+    write_report(tmp_path / "results", tmp_path / "report")
+    before = _files(tmp_path / "report")
+    monkeypatch.setattr(build, "_MANY", 2 if processes else 9)
+    first = write_report(tmp_path / "results", tmp_path / "report", "zh")
+    after = _files(tmp_path / "report")
+    added = {"index.zh.html", "README.zh.md", "emulated-gpu/index.zh.html"}
+    assert first == tmp_path / "report" / "index.zh.html"
+    assert after.keys() - before.keys() == added
+    assert {name: after[name] for name in before} == before
+    write_report(tmp_path / "results", tmp_path / "again", "zh")
+    assert _files(tmp_path / "again") == after, "the same results give the same bytes"
+    text = first.read_text()
+    assert "<html lang=zh>" in text
+    assert re.findall(r"href=\"?([^\"# >]+html)", text) == ["emulated-gpu/index.zh.html"]
+    assert "../index.zh.html" in after["emulated-gpu/index.zh.html"].decode()
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def test_bad_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
@@ -312,6 +344,27 @@ def test_words_are_looked_up_in_parts() -> None:
 
 def test_nothing_of_the_published_page_is_untranslated() -> None:
     assert sorted(published().words.missing) == []
+
+
+def test_the_markdown_says_the_same_in_chinese_and_nothing_is_untranslated() -> None:
+    made = published()
+    words = words_for(made.part)
+    chinese = Chinese(words)
+    texts = [part_text(made.part, tongue=tongue) for tongue in (ENGLISH, chinese)]
+    english, told = (
+        whole(made.page, [text], tongue)
+        for text, tongue in zip(texts, (ENGLISH, chinese), strict=True)
+    )
+    assert sorted(words.missing) == []
+    assert told.startswith("# GPU 显存究竟如何分配")
+    assert "全部为空：" in told and "<summary>测量条件</summary>" in told
+    rows = [[line for line in text.splitlines() if line[:1] == "|"] for text in (english, told)]
+    assert len(rows[0]) == len(rows[1]) > 2000
+    for one, other in zip(*rows, strict=True):
+        assert one.count(" | ") == other.count(" | ")
+        # A sentence may need its figures in another order, and spells small ones out.
+        numbers = (sorted(re.findall(r"\d+[.,]\d+", row)) for row in (one, other))
+        assert next(numbers) == next(numbers), one
 
 
 def test_the_catalogue_is_in_order_and_translates() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -18,8 +18,12 @@ from allocmark.report.markdown_page import Files
 from allocmark.report.page import Page, Part, filled, outline, page, slugged, unique
 from allocmark.report.pictures import Picture
 from allocmark.report.stacks import Stacks, stacks
+from allocmark.report.tongue import ENGLISH, Chinese, Tongue, named
 
 FORMATS = ("md",)
+Texts = Mapping[Language, str]
+"""A part's Markdown in each language."""
+_ALWAYS: Language = "en"
 _MANY = 4
 """Parts from which it pays to start other processes, which takes a second or two."""
 _WORKERS = 2
@@ -27,12 +31,16 @@ MARKDOWN_NAME = "README.md"
 """So that a folder of reports shows its page where it is browsed."""
 
 
-def render_markdown(results: Path) -> str:
-    """Return the page of a results folder as Markdown, without pictures.
+def render_markdown(results: Path, language: str = "en") -> str:
+    """Return the page of a results folder as Markdown, without pictures or links to files.
 
-    Raises `AllocmarkError` where there are no usable results.
+    Raises `AllocmarkError` where there are no usable results, or for a language that does not
+    exist.
     """
-    return markdown_page.render(page(store.load(results)))
+    known = _known(language)
+    shown = page(store.load(results))
+    texts = [markdown_page.part_text(part, tongue=_tongue(known, part)) for part in shown.parts]
+    return markdown_page.whole(shown, texts, _tongue(known, shown.parts[0]))
 
 
 def write_report(
@@ -47,19 +55,35 @@ def write_report(
     ``<out>/<part>/index.html`` that of each other one that has a page, see `paging`;
     ``<out>/README.md`` shows all of these. Each table is ``<out>/<part>/<table>.csv``, each picture
     ``<out>/<part>/<figure>.svg`` and ``.csv``. What an earlier report left in `out` stays.
-    `language` is the one that pages open in; `warn` is told what of the results could not be used,
-    in one sentence. The same results give the same bytes. Raises
+    All of these are the same in every `language`: pages open in English and hold both. Another
+    `language` adds ``index.zh.html`` beside each of them, which opens in it, and ``README.zh.md``;
+    the path returned is that of the page which opens in `language`. `warn` is told what of the
+    results could not be used, in one sentence. The same results give the same bytes. Raises
     `AllocmarkError` where there are no usable results, or for a language that does not exist.
     """
-    if language not in LANGUAGES:
-        raise UnknownNameError("language", language, list(LANGUAGES))
+    wanted = dict.fromkeys((_ALWAYS, _known(language)))
     loaded = store.load(results, readers=_WORKERS)
     if warn and loaded.left_out:
         warn(_left_out(loaded.left_out))
     shown = outline(loaded)
-    texts = (_few if len(shown.parts) < _MANY else _many)(shown, out, language)
-    write_whole(out / MARKDOWN_NAME, markdown_page.whole(shown, texts).encode())
-    return out / html.place(shown, shown.parts[0])
+    texts = (_few if len(shown.parts) < _MANY else _many)(shown, out, tuple(wanted))
+    for each in wanted:
+        text = markdown_page.whole(
+            shown, [one[each] for one in texts], _tongue(each, shown.parts[0])
+        )
+        write_whole(out / named(MARKDOWN_NAME, each), text.encode())
+    return out / html.place(shown, shown.parts[0], tuple(wanted)[-1])
+
+
+def _known(language: str) -> Language:
+    for each in LANGUAGES:
+        if each == language:
+            return each
+    raise UnknownNameError("language", language, list(LANGUAGES))
+
+
+def _tongue(language: Language, part: Part) -> Tongue:
+    return ENGLISH if language == "en" else Chinese(html.words_for(part))
 
 
 def _left_out(found: Sequence[store.LeftOut]) -> str:
@@ -69,14 +93,14 @@ def _left_out(found: Sequence[store.LeftOut]) -> str:
     return f"left out, {what} in whole or in part: {first} (each is named on the page)"
 
 
-def _few(shown: Page, out: Path, language: Language) -> list[str]:
+def _few(shown: Page, out: Path, languages: Sequence[Language]) -> list[Texts]:
     """Write each part and return its Markdown."""
     first, *rest = shown.parts
-    front = _written(shown, first, out, language, stacks(first, shown.everything))
-    return [front, *(_written(shown, part, out, language) for part in rest)]
+    front = _written(shown, first, out, languages, stacks(first, shown.everything))
+    return [front, *(_written(shown, part, out, languages) for part in rest)]
 
 
-def _many(shown: Page, out: Path, language: Language) -> list[str]:
+def _many(shown: Page, out: Path, languages: Sequence[Language]) -> list[Texts]:
     """Write each part in a process that is given no more than that part's rows."""
     bare = replace(
         shown, parts=tuple(map(_bare, shown.parts)), older=tuple(map(_bare, shown.older))
@@ -86,9 +110,9 @@ def _many(shown: Page, out: Path, language: Language) -> list[str]:
     context = get_context("forkserver")
     with ProcessPoolExecutor(_WORKERS, mp_context=context, initializer=gc.disable) as pool:
         first = next(alone)
-        rest = [pool.submit(_written, bare, part, out, language) for part in alone]
+        rest = [pool.submit(_written, bare, part, out, languages) for part in alone]
         beside = stacks(shown.parts[0], shown.everything)
-        front = pool.submit(_written, bare, first, out, language, beside)
+        front = pool.submit(_written, bare, first, out, languages, beside)
         return [one.result() for one in (front, *rest)]
 
 
@@ -97,15 +121,23 @@ def _bare(part: Part) -> Part:
 
 
 def _written(
-    shown: Page, part: Part, out: Path, language: Language, beside: Stacks | None = None
-) -> str:
-    """Write the tables, pictures and page of a part that is still empty; return its Markdown."""
+    shown: Page,
+    part: Part,
+    out: Path,
+    languages: Sequence[Language],
+    beside: Stacks | None = None,
+) -> Texts:
+    """Write the tables, pictures and pages of a part that is still empty; return its Markdown."""
     made = filled(part)
     pictures = figures.pictures(made.panel)
     files = _write_data(made, pictures, out)
-    text = html.render(shown, made, pictures, language, beside=beside)
-    write_whole(out / html.place(shown, made), text.encode())
-    return markdown_page.part_text(made, files)
+    for language in languages:
+        text = html.render(shown, made, pictures, language, beside=beside)
+        write_whole(out / html.place(shown, made, language), text.encode())
+    return {
+        language: markdown_page.part_text(made, files, _tongue(language, made))
+        for language in languages
+    }
 
 
 def _write_data(part: Part, pictures: Sequence[Picture], out: Path) -> Files:

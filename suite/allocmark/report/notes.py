@@ -42,14 +42,6 @@ class Absent:
     owners: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
     reason: str
 
-    @property
-    def names(self) -> str:
-        """What the rows or columns are about, in one line."""
-        return "; ".join(
-            f"{first} ({', '.join(map(' '.join, others))})" if others else first
-            for first, others in self.owners
-        )
-
 
 def apart(shown: Table) -> tuple[Table, list[Absent]]:
     """Return a table as it is drawn, and for each reason the rows and columns that it empties.

@@ -68,9 +68,13 @@ class Words:
         return markup(self.text(message))
 
     def free(self, message: str) -> Markup:
+        """Return what was measured or said as markup, see `free_text`."""
+        return markup(self.free_text(message))
+
+    def free_text(self, message: str) -> Text:
         """Return what was measured or said, word by word as far as it is known: ``yes; no``."""
         parts = [self._found(part) or self._bracketed(part) for part in message.split("; ")]
-        return markup(Text(message, "；".join(parts)))
+        return Text(message, "；".join(parts))
 
     def row(self, first: str, others: Sequence[Sequence[str]]) -> Text:
         """Return the labels of rows that one owner has: ``torch (LAZY init, EAGER init)``."""

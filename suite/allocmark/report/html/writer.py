@@ -24,6 +24,7 @@ from allocmark.report.pictures import Picture
 from allocmark.report.stacks import Stacks
 from allocmark.report.tables.verdicts import SOURCE
 from allocmark.report.tables.verdicts import TITLE as VERDICTS
+from allocmark.report.tongue import named
 
 PAGE_NAME = "index.html"
 _HERE = Path(__file__).parent
@@ -69,7 +70,7 @@ def render(
         verdicts_id=layout.anchor(VERDICTS.en),
         first=views.picture_view(first, words) if first else None,
         common=[(words.html(name), words.free(text)) for name, text in common],
-        others=_others(shown, part, words),
+        others=_others(shown, part, words, language),
         older=without_page(len(shown.older)) if _is_front(shown, part) else "",
         compared=compared.compared(beside, words) if beside else None,
         left_out=shown.left_out,
@@ -85,20 +86,26 @@ def render(
     return text
 
 
-def place(shown: Page, part: Part) -> str:
-    """Return where a part's page lies in the report folder: the first part's is its front."""
-    return PAGE_NAME if _is_front(shown, part) else f"{part.slug}/{PAGE_NAME}"
+def place(shown: Page, part: Part, language: Language = "en") -> str:
+    """Return where a part's page lies in the report folder: the first part's is its front.
+
+    One that opens in another language than English has a name of its own.
+    """
+    name = named(PAGE_NAME, language)
+    return name if _is_front(shown, part) else f"{part.slug}/{name}"
 
 
 def _is_front(shown: Page, part: Part) -> bool:
     return part.slug == shown.parts[0].slug
 
 
-def _others(shown: Page, part: Part, words: Words) -> list[tuple[Text, str, bool]]:
+def _others(
+    shown: Page, part: Part, words: Words, language: Language
+) -> list[tuple[Text, str, bool]]:
     """Return title and relative address of each other part's page, and whether it is emulated."""
     up = "" if _is_front(shown, part) else "../"
     others = [other for other in shown.parts if other.slug != part.slug]
-    return [(words.text(o.title), up + place(shown, o), o.panel.emulated) for o in others]
+    return [(words.text(o.title), up + place(shown, o, language), o.panel.emulated) for o in others]
 
 
 def words_for(part: Part) -> Words:
