@@ -30,7 +30,7 @@ from asv.environment import Environment
 from asv.machine import Machine, MachineCollection
 from asv.results import get_filename
 
-from allocmark import frameworks, interpreters, progress
+from allocmark import asv_reading, frameworks, interpreters, progress
 from allocmark.allocators import registry
 from allocmark.asv_selection import skipped
 from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError, of_system
@@ -124,6 +124,8 @@ class StackEnvironment(Environment):  # type: ignore[misc]
 
     def run(self, args: list[str], **kwargs: Any) -> Any:
         """Run one of asv's own scripts, and show what is measured meanwhile."""
+        if asv_reading.is_reading(args, kwargs.get("cwd")):
+            return asv_reading.read(args, kwargs["cwd"])
         # asv drops PYTHONPATH unless told so by this name; the suite may be found through it.
         env = dict(kwargs.pop("env", os.environ))
         if env.get("PYTHONPATH"):

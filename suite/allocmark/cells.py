@@ -1,7 +1,7 @@
 """One small file for each cell that asv tracks, so that reading one costs a millisecond.
 
-asv reads every parameter combination in a process of its own; a whole document would have to be
-unpacked in each. A cell is named by its subject, metric and axes and holds what asv understands.
+asv asks for every parameter combination apart; a whole document would have to be unpacked for
+each. A cell is named by its subject, metric and axes and holds what asv understands.
 """
 
 from __future__ import annotations

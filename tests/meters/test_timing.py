@@ -21,6 +21,7 @@ from allocmark.meters.timing import (
     CallFailedError,
     NativeLoop,
     ThreadEntry,
+    _fewest,
     clock,
     draw_order,
     quantile_interval,
@@ -228,6 +229,13 @@ def test_thread_that_fails_ends_the_run_and_hangs_nobody() -> None:
 def test_quantile_interval_of_one_half_is_the_medians(samples: list[int]) -> None:
     ordered = np.sort(np.array(samples, dtype=np.int64))
     assert quantile_interval(ordered, 0.5) == median_interval(samples)
+
+
+@given(st.integers(1, 20_000), st.sampled_from([0.025, 0.5, 0.975]), st.floats(0.01, 0.99))
+def test_the_quantile_of_a_binomial_is_scipys(n: int, probability: float, share: float) -> None:
+    from scipy.stats import binom
+
+    assert _fewest(probability, n, share) == int(binom.ppf(probability, n, share))
 
 
 def test_quantile_interval_by_hand() -> None:

@@ -7,6 +7,7 @@ do nothing (`NativeLoop.empty`) and stored beside the readings; nothing is subtr
 from __future__ import annotations
 
 import ctypes
+import math
 import random
 import time
 from ctypes import POINTER, byref, c_int32, c_int64, c_size_t, c_void_p
@@ -17,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import bdtr, bdtrik
 
 from allocmark.allocators.base import NativeCalls
 from allocmark.compile import shared_library
@@ -292,6 +293,17 @@ def quantile_interval(ordered: NDArray[np.int64], quantile: float) -> tuple[floa
     By order statistics, as the median's (David and Nagaraja, Order Statistics, 7.1).
     """
     n = len(ordered)
+    if n == 0:
+        return None
     tail = (1 - CONFIDENCE) / 2
-    low, high = int(binom.ppf(tail, n, quantile)), int(binom.ppf(1 - tail, n, quantile)) + 1
+    low, high = _fewest(tail, n, quantile), _fewest(1 - tail, n, quantile) + 1
     return (float(ordered[low - 1]), float(ordered[high - 1])) if 1 <= low < high <= n else None
+
+
+def _fewest(probability: float, n: int, share: float) -> int:
+    """Return the smallest k with P(X <= k) >= probability, X binomial(n, share).
+
+    As scipy.stats has it, whose import takes a second of each process that measures.
+    """
+    k = max(0, math.ceil(bdtrik(probability, n, share)))
+    return k - 1 if k and bdtr(k - 1, n, share) >= probability else k
