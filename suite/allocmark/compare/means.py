@@ -15,6 +15,7 @@ taken from the thresholds.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, get_args
@@ -22,10 +23,11 @@ from typing import NamedTuple, get_args
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from allocmark.compare import noise
 from allocmark.compare.model import Mean, Scope, Verdict, place_text
-from allocmark.compare.pairing import Couple
+from allocmark.compare.pairing import Couple, Key
 from allocmark.compare.readings import direction, has_zero, is_exact, logarithms
 from allocmark.compare.thresholds import Rule
 from allocmark.statistics import CONFIDENCE
@@ -84,35 +86,47 @@ class Pools:
     b: Floats
 
 
-def timed(kept: Kept) -> list[tuple[Couple, Rule]]:
-    """Return the couples that means are taken of: times, all above zero."""
-    return [
+@dataclass(frozen=True)
+class Times:
+    """The couples that means are taken of, and their logarithms by run, from the mean of A."""
+
+    kept: Kept
+    a: Floats
+    b: Floats
+
+
+def timed(kept: Kept) -> Times | None:
+    """Return the times, all above zero, that means are taken of; None where there are none."""
+    chosen = [
         (couple, rule)
         for couple, rule in kept
         if next(iter(couple.b.values())).kind == "time"
         and not is_exact(couple)
         and not has_zero(couple)
     ]
+    if not chosen:
+        return None
+    a, b = (logarithms([getattr(couple, side) for couple, _ in chosen]) for side in ("a", "b"))
+    middle = np.nanmean(a, axis=1, keepdims=True)
+    return Times(chosen, a - middle, b - middle)
 
 
-def pools(kept: Kept, scope: Scope) -> Pools:
+def pools(times: Times, scope: Scope) -> Pools:
     """Return the pools of a scope; a class of a single figure is none: its row says it all."""
     found: dict[Place, list[int]] = {}
-    for index, (couple, rule) in enumerate(kept):
-        found.setdefault(_place(couple, rule, scope), []).append(index)
+    cells: dict[object, str] = {}
+    for index, (couple, rule) in enumerate(times.kept):
+        found.setdefault(_place(couple, rule, scope, cells), []).append(index)
     least = 2 if scope == "class" else 1
     named = {key: np.asarray(m) for key, m in sorted(found.items()) if len(m) >= least}
-    a, b = (logarithms([getattr(couple, side) for couple, _ in kept]) for side in ("a", "b"))
-    with np.errstate(invalid="ignore"):
-        middle = np.nanmean(a, axis=1, keepdims=True) if len(a) else a
     members = tuple(named.values())
     return Pools(
         scope,
         tuple(named),
         members,
-        tuple(kept[m[0]][1] for m in members),
-        _pooled(a - middle, members),
-        _pooled(b - middle, members),
+        tuple(times.kept[m[0]][1] for m in members),
+        _pooled(times.a, members),
+        _pooled(times.b, members),
     )
 
 
@@ -125,13 +139,13 @@ def stepped(found: Pools, chosen: Ints, step: float) -> Pools:
 
 def judged(kept: Kept) -> tuple[Mean, ...]:
     """Return the means of all scopes with their verdicts, in the order of their groups."""
-    chosen = timed(kept)
-    if not chosen:
+    times = timed(kept)
+    if times is None:
         return ()
-    by = pools(chosen, "allocator")
+    by = pools(times, "allocator")
     found: list[Mean] = []
     for scope in get_args(Scope):
-        these = by if scope == "allocator" else pools(chosen, scope)
+        these = by if scope == "allocator" else pools(times, scope)
         found += judge(these, by)
     scopes = get_args(Scope)
     return tuple(sorted(found, key=lambda m: (m.group, m.line, scopes.index(m.scope), m.place)))
@@ -144,8 +158,9 @@ def judge(found: Pools, by_allocator: Pools) -> list[Mean]:
     moved = noise.hodges_lehmann(found.a, found.b)
     half, p = _of_class(found) if found.scope == "class" else _of_processes(found, by_allocator)
     groups = np.asarray([rule.group for rule in found.rules])
+    many = Counter(rule.group for rule in found.rules)
     q = np.empty(len(p))
-    for group in set(groups):
+    for group in many:
         q[groups == group] = scipy.stats.false_discovery_control(p[groups == group])
     means = []
     for i, (key, rule) in enumerate(zip(found.keys, found.rules, strict=True)):
@@ -154,7 +169,7 @@ def judge(found: Pools, by_allocator: Pools) -> list[Mean]:
             for x in (moved[i] - half[i], moved[i] + half[i], half[i])
         )
         told = _decide(float(moved[i]), wide - 1, low <= 1 <= high, float(q[i]), rule)
-        shows = max(rule.least, _found_from(float(half[i]), int((groups == rule.group).sum())))
+        shows = max(rule.least, _found_from(float(half[i]), many[rule.group]))
         means.append(
             Mean(
                 found.scope, key.line, key.probe, key.subject, key.cell, rule.group, rule.least,
@@ -183,10 +198,8 @@ def _decide(
 
 def _found_from(half: float, many: int) -> float:
     """Return the smallest step that is found with probability `FOUND`, as one of `many` means."""
-    needed = scipy.stats.norm.ppf(1 - LEVEL / many / 2) + scipy.stats.norm.ppf(FOUND)
-    return math.expm1(
-        min(half * float(needed / scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2)), _LARGEST)
-    )
+    needed = ndtri(1 - LEVEL / many / 2) + ndtri(FOUND)
+    return math.expm1(min(half * float(needed / ndtri(0.5 + CONFIDENCE / 2)), _LARGEST))
 
 
 def _of_class(found: Pools) -> tuple[Floats, Floats]:
@@ -272,13 +285,21 @@ def _pooled(logs: Floats, members: Sequence[Ints]) -> Floats:
     return found
 
 
-def _place(couple: Couple, rule: Rule, scope: Scope) -> Place:
+def _place(couple: Couple, rule: Rule, scope: Scope, cells: dict[object, str]) -> Place:
+    """Return what a couple belongs to in a scope; `cells` are the names of classes met before."""
     key = couple.key
     line = " ".join(word for word in key[:4] if word)
     subject = "" if scope == "all" else key.subject
-    axes = {name: value for name, value in key.axes if name != _SIZE}
-    cell = place_text(key.probe, key.subject, key.metric, axes) if scope == "class" else ""
+    cell = _cell(key, cells) if scope == "class" else ""
     return Place(line, key.probe, subject, cell, rule.group, rule.better)
+
+
+def _cell(key: Key, cells: dict[object, str]) -> str:
+    known = key.probe, key.subject, key.metric, key.axes
+    if (cell := cells.get(known)) is None:
+        axes = {name: value for name, value in key.axes if name != _SIZE}
+        cell = cells[known] = place_text(key.probe, key.subject, key.metric, axes)
+    return cell
 
 
 def _counted(side: Floats) -> Floats:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from allocmark.compare.model import place_text
@@ -30,6 +31,21 @@ class Key(NamedTuple):
     axes: frozenset[tuple[str, Axis]]
 
 
+class Home(NamedTuple):
+    """The first part of a key: what the figures of a document have in common."""
+
+    machine: str
+    profile: str
+    framework: str
+    stack: str
+    probe: str
+    subject: str
+
+
+Spot = tuple[str, str, frozenset[tuple[str, Axis]]]
+"""The rest of a key: metric, meter, axes."""
+
+
 class Run(NamedTuple):
     """One run of one stack: what a figure is read once in."""
 
@@ -53,7 +69,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Couple:
-    """A cell that both sides have a value of."""
+    """A cell that both sides have a value of; `values_a` and `values_b` are those, run by run."""
 
     key: Key
     place: str
@@ -61,6 +77,17 @@ class Couple:
     b: Mapping[Run, Figure]
     source: Source
     """Where it is from in B: the command that measures it again, and the machine shown."""
+    values_a: list[float] = field(init=False, repr=False, compare=False)
+    values_b: list[float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Asked for many times of each of a hundred thousand.
+        object.__setattr__(self, "values_a", _values(self.a))
+        object.__setattr__(self, "values_b", _values(self.b))
+
+
+def _values(cell: Mapping[Run, Figure]) -> list[float]:
+    return [float(figure.value) for figure in cell.values() if figure.value is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +99,34 @@ class Single:
     reason: str
 
 
-def cells(side: Side, study: bool, by_stack: bool, wanted: Paces) -> dict[Key, Cell]:
+Cells = dict[Home, dict[Spot, Cell]]
+
+
+def cells(side: Side, study: bool, by_stack: bool, wanted: Paces) -> Cells:
     """Return every cell of a side, its times at the pace `wanted`.
 
     In a study the machine, driver and framework are no part of a cell's key.
     """
-    found: dict[Key, Cell] = {}
+    found: Cells = {}
     for source in sorted(side.sources, key=lambda source: source.document.started):
         document = source.document
         machine, profile, framework = source.line
         run = Run(source.stack, document.run)
         pace, pace_wanted = pace_of(document), wanted.get(machine)
+        home = Home(
+            "" if study else machine,
+            profile,
+            framework,
+            source.stack if by_stack else "",
+            document.probe,
+            document.subject,
+        )
+        here = found.setdefault(home, {})
         for figure in document.figures:
-            key = Key(
-                "" if study else machine,
-                profile,
-                framework,
-                source.stack if by_stack else "",
-                document.probe,
-                document.subject,
-                figure.metric,
-                "" if figure.unit in ("s", "ns") or figure.kind == "time" else figure.meter,
-                frozenset(figure.axes.items()),
-            )
-            cell = found.setdefault(key, Cell())
+            meter = "" if figure.unit in ("s", "ns") or figure.kind == "time" else figure.meter
+            spot = figure.metric, meter, frozenset(figure.axes.items())
+            if (cell := here.get(spot)) is None:
+                cell = here[spot] = Cell()
             if figure.value is None:
                 cell.reason = figure.reason
             else:
@@ -111,20 +142,35 @@ def couples(pair: Pair) -> tuple[list[Couple], list[Single]]:
     both: list[Couple] = []
     single: list[Single] = []
     nothing = Cell()
-    places = {
-        key: place_text(key.probe, key.subject, key.metric, dict(key.axes))
-        for key in a.keys() | b.keys()
-    }
-    # Strings, so that a hundred thousand are in order soon.
-    for key in sorted(places, key=lambda key: (*key[:4], places[key], key.meter)):
-        one, other = a.get(key, nothing), b.get(key, nothing)
+    for place, home, spot in _in_order(a, b):
+        one, other = (side.get(home, {}).get(spot, nothing) for side in (a, b))
         if not one.measured and not other.measured:
             continue
-        place = places[key]
         if one.measured and other.measured and other.source is not None:
+            key = Key(*home, *spot)
             both.append(Couple(key, place, one.figures, other.figures, other.source))
         else:
             lacks = other if one.measured else one
             reason = lacks.reason or "there is no such figure"
             single.append(Single(place, "a" if one.measured else "b", reason))
     return both, single
+
+
+def _in_order(a: Cells, b: Cells) -> Iterator[tuple[str, Home, Spot]]:
+    """Yield the cells of both sides with their names: by line and stack, then by name and meter."""
+    stacks: dict[tuple[str, ...], list[Home]] = {}
+    for home in a.keys() | b.keys():
+        stacks.setdefault(home[:4], []).append(home)
+    names: dict[tuple[str, str, Spot], str] = {}  # Stack after stack has the same ones.
+    for stack in sorted(stacks):
+        here = []
+        for home in stacks[stack]:
+            for spot in a.get(home, {}) | b.get(home, {}):
+                known = home.probe, home.subject, spot
+                if (place := names.get(known)) is None:
+                    place = place_text(home.probe, home.subject, spot[0], dict(spot[2]))
+                    names[known] = place
+                here.append((place, spot[1], home, spot))
+        here.sort(key=itemgetter(0, 1))
+        for place, _, home, spot in here:
+            yield place, home, spot

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from allocmark.compare import noise, power_means
-from allocmark.compare.comparing import judge
+from allocmark.compare.judging import judge
 from allocmark.compare.model import Scope
 from allocmark.compare.pairing import Couple, couples
 from allocmark.compare.planting import counted_up, drawn, plant

@@ -21,12 +21,12 @@ def add(
     generator: np.random.Generator,
 ) -> None:
     """Count what is said of the means as they are, and with each step in a third of a scope."""
-    chosen = means.timed(kept)
-    if not chosen:
+    times = means.timed(kept)
+    if times is None:
         return
-    by = means.pools(chosen, "allocator")
+    by = means.pools(times, "allocator")
     for scope in get_args(Scope):
-        found = by if scope == "allocator" else means.pools(chosen, scope)
+        found = by if scope == "allocator" else means.pools(times, scope)
         for mean in means.judge(found, by):
             _of(tallies, scope, mean.group).alarms.add(mean.verdict in CHANGED, 1)
         for step in steps:

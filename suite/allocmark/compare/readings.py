@@ -24,16 +24,16 @@ _NORMAL = float(ndtri(0.5 + CONFIDENCE / 2))
 
 def is_exact(couple: Couple) -> bool:
     """Whether equality decides: every reading claims to be exact and none has broken its word."""
-    return all(
-        figure.kind == "exact" and UNSTEADY not in figure.flags
-        for side in (couple.a, couple.b)
-        for figure in side.values()
-    )
+    for side in (couple.a, couple.b):
+        for figure in side.values():
+            if figure.kind != "exact" or UNSTEADY in figure.flags:
+                return False
+    return True
 
 
 def has_zero(couple: Couple) -> bool:
     """Whether a reading is 0 or less, so that there is no ratio."""
-    return min(values(couple.a) + values(couple.b)) <= 0
+    return min(couple.values_a) <= 0 or min(couple.values_b) <= 0
 
 
 def as_read(couple: Couple, rule: Rule) -> Couple:
@@ -51,11 +51,6 @@ def _fastest(figure: Figure) -> Figure:
     return replace(figure, value=min(figure.samples), interval=None)
 
 
-def values(cell: Mapping[Run, Figure]) -> list[float]:
-    """Return the values of a side, one for each run that has one."""
-    return [float(figure.value) for figure in cell.values() if figure.value is not None]
-
-
 def logarithms(cells: Sequence[Mapping[Run, Figure]]) -> NDArray[np.float64]:
     """Return the logarithms by figure and run, NaN where a run lacks the figure."""
     column: dict[Run, int] = {}
@@ -71,7 +66,14 @@ def logarithms(cells: Sequence[Mapping[Run, Figure]]) -> NDArray[np.float64]:
 
 def within(couple: Couple) -> float:
     """Return the larger side's mean variance of the logarithm within a run, by the intervals."""
-    return max(fmean(map(_variance, side.values())) for side in (couple.a, couple.b))
+    return max(_mean_variance(side) for side in (couple.a, couple.b))
+
+
+def _mean_variance(side: Mapping[Run, Figure]) -> float:
+    if len(side) == 1:  # As most are; a mean of one takes as long as all the rest.
+        (figure,) = side.values()
+        return _variance(figure)
+    return fmean(map(_variance, side.values()))
 
 
 def _variance(figure: Figure) -> float:

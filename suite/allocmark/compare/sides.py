@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
+from itertools import islice
 from pathlib import Path
 
 from allocmark import documents
+from allocmark.compare.reading import read_all
 from allocmark.documents import Document
-from allocmark.errors import AllocmarkError, DocumentError, NoResultsError
+from allocmark.errors import AllocmarkError, NoResultsError
 
 _NOT_REACHED = "run"
 """The stage of the failure in the document of a subject that a stopped run did not come to."""
-_MANY = 200
-"""From so many files on, all processors read."""
 _TOLD = 20
 """So many stacks are named to somebody who named another."""
 _UNFINISHED = b'"finished": null'
@@ -72,11 +69,22 @@ def read_side(name: str, results: Path) -> Side:
     return read_paths(name, _files(name, results))
 
 
+def read_both(a: str, b: str, results: Path) -> tuple[Side, Side]:
+    """Return the sides that two names stand for, as `read_side` does, read in one go."""
+    paths_a, paths_b = _files(a, results), _files(b, results)
+    every = read_all([*paths_a, *paths_b])
+    return _side(a, paths_a, islice(every, len(paths_a))), _side(b, paths_b, every)
+
+
 def read_paths(label: str, paths: Sequence[Path]) -> Side:
     """Return the side of these result files. Raises `AllocmarkError` where none is usable."""
+    return _side(label, paths, read_all(paths))
+
+
+def _side(label: str, paths: Sequence[Path], every: Iterable[Document | str]) -> Side:
     sources, left_out = [], []
     seen: dict[tuple[str, ...], Path] = {}
-    for path, read in zip(paths, _read_all(paths), strict=True):
+    for path, read in zip(paths, every, strict=True):
         if isinstance(read, str):
             left_out.append(read)
             continue
@@ -115,22 +123,6 @@ def _files(name: str, results: Path) -> list[Path]:
 
 def _names(folder: Path) -> tuple[str, str]:
     return folder.name, f"{folder.parent.name}/{folder.name}"
-
-
-def _read_all(paths: Sequence[Path]) -> Iterator[Document | str]:
-    if len(paths) < _MANY:
-        yield from map(_read, paths)
-        return
-    # Forking would copy threads of libraries; the parent holds no GPU.
-    with ProcessPoolExecutor(mp_context=get_context("forkserver"), initializer=gc.disable) as pool:
-        yield from pool.map(_read, paths, chunksize=20)
-
-
-def _read(path: Path) -> Document | str:
-    try:
-        return documents.read(path)
-    except DocumentError as error:
-        return str(error)
 
 
 def _unfinished(paths: Sequence[Path]) -> Iterator[str]:

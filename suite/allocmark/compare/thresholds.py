@@ -46,11 +46,15 @@ class Thresholds:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
+        self._known: dict[str, Rule] = {}
 
     def of(self, place: str) -> Rule:
         """Return the rule of a figure's name. Raises `AllocmarkError` where none fits."""
+        if (known := self._known.get(place)) is not None:  # Many stacks have the same names.
+            return known
         for rule in self.rules:
             if rule.fits.match(place):
+                self._known[place] = rule
                 return rule
         raise AllocmarkError(f"no pattern fits {place}: end the thresholds with pattern = '*'")
 
