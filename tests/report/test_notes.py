@@ -65,6 +65,13 @@ def test_a_table_of_which_no_figure_is_left_is_not_drawn() -> None:
     assert [(names(one), one.reason) for one in absent] == [(["1 MiB"], "one"), (["1 GiB"], "two")]
 
 
+def test_a_column_of_words_after_the_figures_hides_no_value() -> None:
+    shown = table((label("a"), number(1), empty("why"), label("-")))
+    drawn, (absent,) = apart(shown)
+    assert drawn.rows == ((label("a"), number(1), label("-")),)
+    assert names(absent) == ["1 GiB"]
+
+
 def test_a_whole_table_and_one_of_words_are_drawn_as_they_are() -> None:
     whole = table((label("a"), number(1), empty("why")), whole=True)
     words = table((label("a"), label("b")))

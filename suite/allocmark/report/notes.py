@@ -83,7 +83,7 @@ def _rows_apart(shown: Table) -> tuple[list[tuple[Cell, ...]], list[Absent]]:
     drawn: list[tuple[Cell, ...]] = []
     absent: dict[str, list[list[str]]] = {}
     for row in shown.rows:
-        reasons = {cell.reason for cell in row[labels:] if is_figure(cell)}
+        reasons = {cell.reason for cell in row if is_figure(cell)}
         reason = reasons.pop() if len(reasons) == 1 else None
         if reason is None:
             drawn.append(row)
@@ -94,8 +94,11 @@ def _rows_apart(shown: Table) -> tuple[list[tuple[Cell, ...]], list[Absent]]:
 
 
 def labels_of(shown: Table) -> int:
-    """Return how many columns name what a row is about: those that hold no figure."""
-    return sum(1 for column in zip(*shown.rows, strict=True) if not any(map(is_figure, column)))
+    """Return how many columns at the left name what a row is about: those before any figure."""
+    for position, column in enumerate(zip(*shown.rows, strict=True)):
+        if any(map(is_figure, column)):
+            return position
+    return len(shown.columns)
 
 
 def is_figure(cell: Cell) -> bool:
