@@ -55,17 +55,16 @@ class Basis:
 
 def basis(panel: Panel, indexes: Iterable[int]) -> Basis | None:
     """Return what rows of the store amount to, each counted once; None for no rows."""
-    rows = panel.store.figures[["document", "kind", "n"]].loc[sorted(set(indexes))]
-    if rows.empty:
+    wanted = sorted(set(indexes))
+    if not wanted:
         return None
-    of = [panel.store.sources[number] for number in rows["document"].unique()]
+    # Column by column: to take some of a store's columns together would copy all of their rows.
+    columns = (panel.store.figures[name] for name in ("document", "kind", "n"))
+    documents, kinds, counts = (column.loc[wanted].tolist() for column in columns)
     # A figure without samples was read once.
-    read = rows.loc[rows["kind"] != "exact", "n"].clip(lower=1).astype(int)
-    return Basis(
-        len(rows) - len(read),
-        tuple(read.tolist()),
-        tuple(sorted({source.document.profile for source in of})),
-    )
+    read = [max(1, int(n)) for kind, n in zip(kinds, counts, strict=True) if kind != "exact"]
+    profiles = {panel.store.sources[number].document.profile for number in documents}
+    return Basis(len(wanted) - len(read), tuple(read), tuple(sorted(profiles)))
 
 
 def _readings(counts: Sequence[int]) -> Text:
