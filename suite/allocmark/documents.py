@@ -11,7 +11,7 @@ import gzip
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -107,8 +107,8 @@ def _write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def read(path: Path) -> Document:
-    """Read one document.
+def read(path: Path, loads: Callable[[bytes], Any] = json.loads) -> Document:
+    """Read one document; `loads` makes data of its text.
 
     Raises `DocumentError` with one sentence for a file that is damaged, not a document, or
     written by a newer allocmark.
@@ -116,7 +116,7 @@ def read(path: Path) -> Document:
     if path.exists() and not path.is_file():  # To open a pipe would wait for a writer.
         raise DocumentError(f"{path} is not a file: move it out of the results")
     try:
-        data = json.loads(gzip.decompress(path.read_bytes()))
+        data = loads(gzip.decompress(path.read_bytes()))
         if not isinstance(data, dict) or "schema" not in data:
             raise DocumentError(f"{path} is not an allocmark document: move it out of the results")
         if data["schema"] != SCHEMA:

@@ -43,13 +43,6 @@ class Figure:
         if (self.value is None) == (self.reason is None):
             raise ValueError(f"{self.metric}: a figure has either a value or a reason")
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Cross to another process as the arguments alone: there are hundreds of thousands."""
-        return Figure, (
-            self.metric, self.unit, self.kind, self.meter, self.axes, self.value, self.samples,
-            self.counts, self.interval, self.reason, self.flags,
-        )  # fmt: skip
-
     def to_json(self) -> dict[str, Any]:
         """Return the fields that are set."""
         kept = {k: v for k, v in asdict(self).items() if v is not None and v != () and v != []}

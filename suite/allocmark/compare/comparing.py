@@ -17,6 +17,8 @@ from allocmark.compare.sides import Pair, Side, paired, read_both
 from allocmark.compare.thresholds import Rule, Thresholds, load
 from allocmark.errors import AllocmarkError
 
+_ONE_EACH = 2
+
 
 def compare(
     a: str, b: str, results: Path = Path("results"), thresholds: Path | None = None
@@ -66,11 +68,9 @@ def compare_pair(pair: Pair, thresholds: Thresholds) -> Comparison:
 def _row(couple: Couple, rule: Rule, judged: Judged) -> Row:
     key, document = couple.key, couple.source.document
     a, b = median(couple.values_a), median(couple.values_b)
-    if judged.low is not None:
-        every = [other / one for other in couple.values_b for one in couple.values_a]
-        ratio: float | None = median(every)
-    else:
-        ratio = b / a if a > 0 and b > 0 else None
+    ratio = b / a if a > 0 and b > 0 else None
+    if judged.low is not None and len(couple.values_a) + len(couple.values_b) > _ONE_EACH:
+        ratio = median(other / one for other in couple.values_b for one in couple.values_a)
     return Row(
         couple.source.machine, key.profile, key.probe, key.subject, key.metric,
         next(iter(couple.b.values())).unit, dict(sorted(key.axes)), rule.group, rule.least,

@@ -87,4 +87,4 @@ def _of_side(side: Side) -> Floats:
 
 def _expanded(figure: Figure) -> Floats:
     values = np.asarray(figure.samples, dtype=np.float64)
-    return np.repeat(values, figure.counts) if figure.counts else values
+    return np.repeat(values, np.asarray(figure.counts, dtype=np.int64)) if figure.counts else values

@@ -9,8 +9,7 @@ themselves are apart (`guard`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -37,8 +36,7 @@ FEWEST_RUNS = 3
 """Runs a side that must agree among themselves before a figure that was 0 counts as changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(NamedTuple):
     """What is said of one couple; the fields are those of `model.Row`."""
 
     verdict: Verdict
@@ -136,7 +134,7 @@ def _corrected(p: NDArray[np.float64], groups: Sequence[str]) -> NDArray[np.floa
 
     Otherwise hundreds of figures that never hold still would hide a change in the few that do.
     """
-    _, number = np.unique(groups, return_inverse=True)
+    number = _numbered(groups)
     q = np.empty(len(p))
     for group in range(number.max() + 1):
         chosen = number == group
@@ -178,20 +176,22 @@ def _moved(rule: Rule, move: _Move, overlap: bool) -> Judged:
 
 def _readings(both: Sequence[Couple], rules: Sequence[Rule]) -> noise.Readings:
     pairs = list(zip(both, rules, strict=True))
-    numbers: dict[tuple[object, ...], int] = {}
-    process = [
-        numbers.setdefault((*c.key[:6], r.group) if r.process else (*c.key, r.group), len(numbers))
-        for c, r in pairs
-    ]
     return noise.Readings(
         logarithms([couple.a for couple in both]),
         logarithms([couple.b for couple in both]),
         np.asarray([within(c) if r.reading == "median" else 0.0 for c, r in pairs]),
-        np.asarray(process, dtype=np.int64),
+        # Where processes are alike, each figure is by itself.
+        _numbered((*c.key[:6], r.group) if r.process else c.key for c, r in pairs),
         np.asarray([rule.process for rule in rules]),
         np.asarray([rule.figure for rule in rules]),
-        np.unique([rule.group for rule in rules], return_inverse=True)[1],
+        _numbered(rule.group for rule in rules),
     )
+
+
+def _numbered(names: Iterable[object]) -> NDArray[np.int64]:
+    """Return a number for each name, the same for the same."""
+    numbers: dict[object, int] = {}
+    return np.asarray([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
 
 
 def _is_bytes(couple: Couple) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import NamedTuple
 
 from allocmark.compare.model import place_text
-from allocmark.compare.pace import Paces, at_pace, pace_of, paces
-from allocmark.compare.sides import Pair, Side, Source
+from allocmark.compare.pace import at_pace, pace_of, paces
+from allocmark.compare.sides import Pair, Source
 from allocmark.figures import Axis, Figure
 
 
@@ -55,16 +54,11 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class Cell:
-    """One figure on one side, by run. `source` is the newest document that has it."""
+    """One figure on one side, by run. `source` is the newest document that has a value of it."""
 
     figures: dict[Run, Figure] = field(default_factory=dict)
     source: Source | None = None
     reason: str | None = None
-
-    @property
-    def measured(self) -> bool:
-        """Whether any run has a value."""
-        return bool(self.figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,78 +93,72 @@ class Single:
     reason: str
 
 
-Cells = dict[Home, dict[Spot, Cell]]
+Cells = dict[Home, dict[Spot, tuple[Cell, Cell]]]
+"""Every cell, of A and of B."""
 
 
-def cells(side: Side, study: bool, by_stack: bool, wanted: Paces) -> Cells:
-    """Return every cell of a side, its times at the pace `wanted`.
+def cells(pair: Pair) -> Cells:
+    """Return every cell of both sides, the times of a machine at one pace.
 
     In a study the machine, driver and framework are no part of a cell's key.
     """
     found: Cells = {}
-    for source in sorted(side.sources, key=lambda source: source.document.started):
-        document = source.document
-        machine, profile, framework = source.line
-        run = Run(source.stack, document.run)
-        pace, pace_wanted = pace_of(document), wanted.get(machine)
-        home = Home(
-            "" if study else machine,
-            profile,
-            framework,
-            source.stack if by_stack else "",
-            document.probe,
-            document.subject,
-        )
-        here = found.setdefault(home, {})
-        for figure in document.figures:
-            meter = "" if figure.unit in ("s", "ns") or figure.kind == "time" else figure.meter
-            spot = figure.metric, meter, frozenset(figure.axes.items())
-            if (cell := here.get(spot)) is None:
-                cell = here[spot] = Cell()
-            if figure.value is None:
-                cell.reason = figure.reason
-            else:
-                cell.figures[run] = at_pace(figure, pace, pace_wanted)
-                cell.source = source
+    wanted = paces((*pair.a.sources, *pair.b.sources))
+    for number, side in enumerate((pair.a, pair.b)):
+        for source in sorted(side.sources, key=lambda source: source.document.started):
+            document = source.document
+            machine, profile, framework = source.line
+            home = Home(
+                "" if pair.study else machine,
+                profile,
+                framework,
+                source.stack if pair.by_stack else "",
+                document.probe,
+                document.subject,
+            )
+            here = found.setdefault(home, {})
+            run = Run(source.stack, document.run)
+            pace, pace_wanted = pace_of(document), wanted.get(machine)
+            for figure in document.figures:
+                meter = "" if figure.unit in ("s", "ns") or figure.kind == "time" else figure.meter
+                spot = figure.metric, meter, frozenset(figure.axes.items())
+                if (both := here.get(spot)) is None:
+                    both = here[spot] = Cell(), Cell()
+                cell = both[number]
+                if figure.value is None:
+                    cell.reason = figure.reason
+                else:
+                    cell.figures[run] = at_pace(figure, pace, pace_wanted)
+                    cell.source = source
     return found
 
 
 def couples(pair: Pair) -> tuple[list[Couple], list[Single]]:
     """Return the cells with a value on both sides, and those with one on one side."""
-    wanted = paces((*pair.a.sources, *pair.b.sources))
-    a, b = (cells(side, pair.study, pair.by_stack, wanted) for side in (pair.a, pair.b))
     both: list[Couple] = []
     single: list[Single] = []
-    nothing = Cell()
-    for place, home, spot in _in_order(a, b):
-        one, other = (side.get(home, {}).get(spot, nothing) for side in (a, b))
-        if not one.measured and not other.measured:
-            continue
-        if one.measured and other.measured and other.source is not None:
-            key = Key(*home, *spot)
-            both.append(Couple(key, place, one.figures, other.figures, other.source))
-        else:
-            lacks = other if one.measured else one
-            reason = lacks.reason or "there is no such figure"
-            single.append(Single(place, "a" if one.measured else "b", reason))
+    for place, home, spot, (a, b) in _in_order(cells(pair)):
+        if a.figures and b.figures and b.source is not None:
+            both.append(Couple(Key(*home, *spot), place, a.figures, b.figures, b.source))
+        elif a.figures or b.figures:
+            has, lacks = ("a", b) if a.figures else ("b", a)
+            single.append(Single(place, has, lacks.reason or "there is no such figure"))
     return both, single
 
 
-def _in_order(a: Cells, b: Cells) -> Iterator[tuple[str, Home, Spot]]:
-    """Yield the cells of both sides with their names: by line and stack, then by name and meter."""
+def _in_order(found: Cells) -> Iterator[tuple[str, Home, Spot, tuple[Cell, Cell]]]:
+    """Yield the cells with their names: by line and stack, then by name and meter."""
     stacks: dict[tuple[str, ...], list[Home]] = {}
-    for home in a.keys() | b.keys():
+    for home in found:
         stacks.setdefault(home[:4], []).append(home)
-    names: dict[tuple[str, str, Spot], str] = {}  # Stack after stack has the same ones.
+    names: dict[tuple[str, str], dict[Spot, str]] = {}  # Stack after stack has the same ones.
     for stack in sorted(stacks):
         here = []
         for home in stacks[stack]:
-            for spot in a.get(home, {}) | b.get(home, {}):
-                known = home.probe, home.subject, spot
-                if (place := names.get(known)) is None:
+            known = names.setdefault((home.probe, home.subject), {})
+            for spot, both in found[home].items():
+                if (place := known.get(spot)) is None:
                     place = place_text(home.probe, home.subject, spot[0], dict(spot[2]))
-                    names[known] = place
-                here.append((place, spot[1], home, spot))
-        here.sort(key=itemgetter(0, 1))
-        for place, _, home, spot in here:
-            yield place, home, spot
+                    known[spot] = place
+                here.append((place, home, spot, both))
+        yield from sorted(here, key=lambda cell: (cell[0], cell[2][1]))

@@ -1,28 +1,40 @@
-"""Reads result files with all processors, and keeps of them what a comparison looks at.
+"""Reads result files with all processors, and of them only what a comparison looks at.
 
-A large record holds tens of millions of readings: as packed doubles they take a fifth of the
-memory, and cross from one process to another in no time. Curves are not compared.
+A large record holds tens of millions of readings, of which a comparison needs few: long lists of
+numbers stay the text that they are until somebody asks. Curves are not compared.
 """
 
 from __future__ import annotations
 
 import gc
+import json
+import pickle
+import re
+import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 from allocmark import documents
 from allocmark.documents import Document
 from allocmark.errors import DocumentError
 from allocmark.figures import Figure
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
 _MANY = 200
 """From so many files on, all processors read."""
 _CHUNK = 20
 """Files that a process reads at a time: few, so that all end together."""
+_LISTS = ("samples", "counts")
+_LONG = re.compile(rb'(?P<key>"[a-z_]+":)(?P<list>\[[-+0-9.eE,]{64,}\])')
+"""A long list of numbers; a quote within a text has a backslash, so it is a key before it."""
+_TEXTS = ("metric", "unit", "kind", "meter", "reason")
 
 
 def read_all(paths: Sequence[Path]) -> Iterator[Document | str]:
@@ -30,35 +42,130 @@ def read_all(paths: Sequence[Path]) -> Iterator[Document | str]:
     if len(paths) < _MANY:
         yield from map(_read, paths)
         return
+    places: dict[bytes, list[Any]] = {}
     # Forking would copy threads of libraries; the parent holds no GPU.
     with ProcessPoolExecutor(mp_context=get_context("forkserver"), initializer=gc.disable) as pool:
-        yield from pool.map(_read, paths, chunksize=_CHUNK)
+        for sent in pool.map(_sent, paths, chunksize=_CHUNK):
+            yield sent if isinstance(sent, str) else _received(sent, places)
+
+
+class Readings(Sequence[float]):
+    """Readings that are parsed when they are first asked for: `text` is the list in JSON.
+
+    Raises `DocumentError` then where the text is no list of numbers.
+    """
+
+    __slots__ = ("_text", "_values")
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._values: array[float] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Readings, (self._text,)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self._parsed())
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[float]: ...
+    def __getitem__(self, index: int | slice) -> float | Sequence[float]:
+        return self._parsed()[index]
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self._parsed())
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        import numpy as np  # The processes that read need it for nothing, and start sooner.
+
+        return np.array(self._parsed(), dtype=dtype)
+
+    def _parsed(self) -> array[float]:
+        if self._values is None:
+            try:
+                self._values = array("d", json.loads(self._text))
+            except ValueError as error:
+                raise DocumentError(
+                    f"a result file is damaged: {self._text[:40]!r}… are no readings ({error})"
+                ) from error
+        return self._values
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A document on its way from one process to another.
+
+    `places` is what its figures are, which is the same in stack after stack, and `contents` what
+    was read of each: the first and the last fields of `Figure`.
+    """
+
+    document: Document
+    places: bytes
+    contents: list[tuple[Any, ...]]
+
+
+def _sent(path: Path) -> _Sent | str:
+    document = _read(path)
+    if isinstance(document, str):
+        return document
+    figures = document.figures
+    places = [(f.metric, f.unit, f.kind, f.meter, f.axes) for f in figures]
+    contents = [(f.value, f.samples, f.counts, f.interval, f.reason, f.flags) for f in figures]
+    return _Sent(replace(document, figures=()), pickle.dumps(places), contents)
+
+
+def _received(sent: _Sent, known: dict[bytes, list[Any]]) -> Document:
+    """Return the document; `known` are the places of those before."""
+    if (places := known.get(sent.places)) is None:
+        places = known[sent.places] = pickle.loads(sent.places)
+    figures = [Figure(*a, *b) for a, b in zip(places, sent.contents, strict=True)]
+    return replace(sent.document, figures=figures)
 
 
 def _read(path: Path) -> Document | str:
     try:
-        document = documents.read(path)
-        known: dict[str, str] = {}
-        figures = [_packed(figure, known) for figure in document.figures]
+        return documents.read(path, _loads)
     except DocumentError as error:
         return str(error)
-    except (TypeError, OverflowError) as error:
+    except AttributeError as error:  # A figure or a curve that is none.
         return f"{path} is damaged ({error}): delete it and measure again"
-    return replace(document, figures=figures, series=())
 
 
-def _packed(figure: Figure, known: dict[str, str]) -> Figure:
-    """Return the figure with packed readings, and texts that were met before as the same object."""
-    return Figure(
-        known.setdefault(figure.metric, figure.metric),
-        known.setdefault(figure.unit, figure.unit),
-        known.setdefault(figure.kind, figure.kind),  # type: ignore[arg-type]
-        known.setdefault(figure.meter, figure.meter),
-        figure.axes,
-        figure.value,
-        array("d", figure.samples),
-        array("q", figure.counts),
-        figure.interval,
-        figure.reason if figure.reason is None else known.setdefault(figure.reason, figure.reason),
-        figure.flags,
-    )
+def _loads(text: bytes) -> Any:
+    """Return the data of a document without its curves, long lists of its figures as `Readings`."""
+    lifted: dict[str, Readings] = {}
+
+    def lift(found: re.Match[bytes]) -> bytes:
+        mark = f"#{len(lifted)}"
+        lifted[mark] = Readings(found["list"])
+        return b'%b"%b"' % (found["key"], mark.encode())
+
+    try:
+        data = json.loads(_LONG.sub(lift, text))
+    except ValueError:  # Damaged, which it will be again, or a text in it looks like such a list.
+        return json.loads(text)
+    if not isinstance(data, dict) or data.get("schema") != documents.SCHEMA:
+        return data
+    columns = (column for curve in data["series"] for column in curve["columns"].values())
+    known = _put_back(data["figures"], lifted) + sum(isinstance(c, str) for c in columns)
+    data["series"] = []
+    return data if known == len(lifted) else json.loads(text)
+
+
+def _put_back(figures: Any, lifted: Mapping[str, Readings]) -> int:
+    """Put the lists in the place of their marks; returns how many."""
+    count = 0
+    for figure in figures:
+        for name in _LISTS:
+            if isinstance(mark := figure.get(name), str):
+                figure[name] = lifted[mark]
+                count += 1
+        for name in _TEXTS:  # A few, met hundreds of thousands of times.
+            if name in figure:
+                figure[name] = sys.intern(figure[name])
+    return count

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from allocmark.report.numbers import format_interval, format_range, format_value
 from allocmark.statistics import FLAG_WIDE
-from allocmark.store import FLAG_SEPARATOR
 
 Style = Literal["median", "range"]
 """``median``: the value with its 95 % interval; ``range``: with its extremes and count."""
@@ -108,6 +107,8 @@ def figure(index: int, row: Mapping[str, Any], style: Style = "median") -> Cell:
 
 def flags_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the flags of a store row."""
+    from allocmark.store import FLAG_SEPARATOR  # Who has such a row has loaded pandas.
+
     flags = row["flags"]
     return tuple(flags.split(FLAG_SEPARATOR)) if isinstance(flags, str) else ()
 
