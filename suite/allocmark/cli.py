@@ -211,7 +211,10 @@ def gate(
         Path | None, typer.Option(help="Rules of your own, before the suite's.")
     ] = None,
 ) -> None:
-    """Hold the newest run against the last ones: exit code 1 if a figure is worse."""
+    """Hold the newest run against the last ones: exit code 1 if a figure is worse.
+
+    A first run has nothing to be held against: it passes, with a sentence that says so.
+    """
     from allocmark.gate.command import gated
     from allocmark.run import results_folder
 

@@ -53,6 +53,12 @@ class NoResultsError(AllocmarkError):
         )
 
 
+class NothingBeforeError(AllocmarkError):
+    """A run that no earlier one can be held against: told, and no fault: there is a first one."""
+
+    exit_code = EXIT_FINE
+
+
 class NotMeasurableError(AllocmarkError):
     """A figure that cannot be had here; the message becomes the reason in its cell."""
 

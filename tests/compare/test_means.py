@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compare_samples import document, exact, hits, side, timed
+from compare_samples import STACK, document, exact, hits, side, timed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocmark.compare import Comparison, Mean, compare_pair
 from allocmark.compare.pace import stepped
 from allocmark.compare.reach import reaches
-from allocmark.compare.sides import Pair, Side
+from allocmark.compare.sides import Pair, Side, paired
 from allocmark.compare.thresholds import load
 from allocmark.figures import Figure
 from allocmark.report.comparison import as_markdown
@@ -118,6 +118,29 @@ def test_a_run_that_measured_only_a_part_is_no_run_of_the_whole() -> None:
     assert _of(found, "allocator", "torch-0")[0].runs == (3, 3)
     assert _of(found, "allocator", "torch-1")[0].runs == (3, 2)
     assert _of(found, "all")[0].runs == (3, 2)
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_the_means_of_equal_sides_are_the_same(runs: int) -> None:
+    found = _compared(_side(1, runs), _side(1, runs))
+    assert {(m.scope, m.verdict, m.note, m.open) for m in found.means} == {
+        (scope, "same", "equal", False) for scope in ("all", "allocator", "class")
+    }
+
+
+def test_means_of_several_stacks_name_theirs(slower: Comparison) -> None:
+    stacks = [STACK, STACK.replace("580.1", "581.2")]
+    sides = []
+    for runs in (_side(1, 1), _side(2, 1, 2.0)):
+        sources = [replace(source, stack=stack) for stack in stacks for source in runs.sources]
+        sides.append(Side("folder", tuple(sources)))
+    found = compare_pair(paired(*sides), RULES)
+    text, page = as_text(found), as_markdown(found)
+    for stack in stacks:
+        assert f"hits ({stack}), 100 times" in text
+        assert f"hits of torch-1 ({stack}), 20 times" in text
+        assert f"| hits ({stack}) | 100 | +" in page
+    assert STACK not in "".join(line for line in as_text(slower).splitlines() if "times" in line)
 
 
 def test_only_times_above_zero_are_averaged() -> None:

@@ -56,6 +56,19 @@ def test_the_first_night_has_nothing_to_be_held_against(
     assert text.startswith("# pinned lane: first night")
 
 
+def test_a_part_that_no_night_measured_before_is_a_first_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other(options: Options, of: Night) -> None:
+        one = document(exact("ooms", 1), probe="streams", run="o", started="2026-11-02T00:00:00Z")
+        path = put(of.results, one, "torch2.11.0-driver580.1")
+        held = json.loads((path.parent / "run.state").read_text())
+        (path.parent / "run.state").write_text(json.dumps({**held, "whole": False}))
+
+    _night(tmp_path, monkeypatch, _measured(1))
+    assert _night(tmp_path, monkeypatch, other)[0].outcome == "first"
+
+
 def test_a_regression_is_told_until_it_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,9 +114,14 @@ def timed(kept: Kept) -> Times | None:
 def pools(times: Times, scope: Scope) -> Pools:
     """Return the pools of a scope; a class of a single figure is none: its row says it all."""
     found: dict[Place, list[int]] = {}
-    cells: dict[object, str] = {}
+    places: dict[object, Place] = {}
     for index, (couple, rule) in enumerate(times.kept):
-        found.setdefault(_place(couple, rule, scope, cells), []).append(index)
+        key = couple.key
+        # A name is put together once for the many figures that share it.
+        alike = key if scope == "class" else (*key[:6], rule.group, rule.better)
+        if (place := places.get(alike)) is None:
+            place = places[alike] = _place(key, rule, scope)
+        found.setdefault(place, []).append(index)
     least = 2 if scope == "class" else 1
     named = {key: np.asarray(m) for key, m in sorted(found.items()) if len(m) >= least}
     members = tuple(named.values())
@@ -169,6 +174,8 @@ def judge(found: Pools, by_allocator: Pools) -> list[Mean]:
             for x in (moved[i] - half[i], moved[i] + half[i], half[i])
         )
         told = _decide(float(moved[i]), wide - 1, low <= 1 <= high, float(q[i]), rule)
+        if _known(found.a[i]) == _known(found.b[i]):
+            told = "same", "equal", False
         shows = max(rule.least, _found_from(float(half[i]), many[rule.group]))
         means.append(
             Mean(
@@ -285,21 +292,12 @@ def _pooled(logs: Floats, members: Sequence[Ints]) -> Floats:
     return found
 
 
-def _place(couple: Couple, rule: Rule, scope: Scope, cells: dict[object, str]) -> Place:
-    """Return what a couple belongs to in a scope; `cells` are the names of classes met before."""
-    key = couple.key
+def _place(key: Key, rule: Rule, scope: Scope) -> Place:
     line = " ".join(word for word in key[:4] if word)
     subject = "" if scope == "all" else key.subject
-    cell = _cell(key, cells) if scope == "class" else ""
+    axes = {name: value for name, value in key.axes if name != _SIZE}
+    cell = place_text(key.probe, key.subject, key.metric, axes) if scope == "class" else ""
     return Place(line, key.probe, subject, cell, rule.group, rule.better)
-
-
-def _cell(key: Key, cells: dict[object, str]) -> str:
-    known = key.probe, key.subject, key.metric, key.axes
-    if (cell := cells.get(known)) is None:
-        axes = {name: value for name, value in key.axes if name != _SIZE}
-        cell = cells[known] = place_text(key.probe, key.subject, key.metric, axes)
-    return cell
 
 
 def _counted(side: Floats) -> Floats:
@@ -308,3 +306,7 @@ def _counted(side: Floats) -> Floats:
 
 def _runs(row: Floats) -> int:
     return int((~np.isnan(row)).sum())
+
+
+def _known(row: Floats) -> set[float]:
+    return set(row[~np.isnan(row)].tolist())

@@ -11,7 +11,7 @@ from allocmark.compare.comparing import compare_pair, no_garbage
 from allocmark.compare.model import Comparison, Mean, Missing, Row
 from allocmark.compare.sides import Pair, Side, read_paths
 from allocmark.compare.thresholds import Thresholds
-from allocmark.errors import AllocmarkError
+from allocmark.errors import AllocmarkError, NothingBeforeError
 from allocmark.gate.runs import RecordedRun, baselines_of, candidate_of, runs_below
 
 Outcome = Literal["fine", "regression", "unclear"]
@@ -79,7 +79,8 @@ def gate(
     """Hold a run (the newest) against earlier ones of its line (the `last`, without the `bad`).
 
     Documents with figures that more runs can settle are measured again, up to `rounds` times.
-    Raises `AllocmarkError` where there is nothing to compare, or the machines differ.
+    Raises `NothingBeforeError` where there is no earlier run to hold it against, `AllocmarkError`
+    where there is no run at all or the machines differ.
     """
     runs = [run for run in runs_below(root) if run.folder not in set(bad)]
     if candidate is None:
@@ -96,9 +97,9 @@ def gate(
         asked = {path.name for path in candidate.documents()}
         paths = [path for path in paths if path.name in asked]
         if not paths:
-            raise AllocmarkError(
+            raise NothingBeforeError(
                 f"nothing in {candidate.name} was measured before: there is no "
-                "earlier figure to hold it against"
+                "earlier figure to hold it against, so it passes"
             )
     with no_garbage():
         a = read_paths("the last good", paths)

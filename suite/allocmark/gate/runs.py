@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark import documents
-from allocmark.errors import AllocmarkError, NoResultsError
+from allocmark.errors import NoResultsError, NothingBeforeError
 
 _STATE = "run.state"
 _FRAMEWORK = re.compile(r"[a-z_]+")
@@ -65,7 +65,7 @@ def baselines_of(
 ) -> list[RecordedRun]:
     """Return the `last` runs before the candidate on its line that came to their end.
 
-    Raises `AllocmarkError` where there is none to hold it against.
+    Raises `NothingBeforeError` where there is none to hold it against.
     """
     before = [
         run
@@ -77,9 +77,9 @@ def baselines_of(
         and run.started <= candidate.started
     ]
     if not before:
-        raise AllocmarkError(
-            f"there is nothing before {candidate.name} to hold it against: "
-            "measure once more after the next change, or name a stack (--against)"
+        raise NothingBeforeError(
+            f"there is nothing before {candidate.name} to hold it against: the first run of its "
+            "machine, profile and framework passes (--against names a stack that is no earlier one)"
         )
     return before[-last:]
 

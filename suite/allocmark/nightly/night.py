@@ -15,7 +15,7 @@ from pathlib import Path
 from allocmark import documents
 from allocmark.compare.thresholds import Thresholds, load
 from allocmark.documents import write_whole
-from allocmark.errors import EXIT_FINE, AllocmarkError
+from allocmark.errors import EXIT_FINE, AllocmarkError, NothingBeforeError
 from allocmark.gate.gating import Gate, gate
 from allocmark.gate.rerunning import measure_again, rerun_into
 from allocmark.gate.runs import RecordedRun, runs_below
@@ -147,14 +147,17 @@ def _gated(
     if not before:
         return None
     here = is_emulated()
-    found = gate(
-        night.results,
-        rules,
-        candidate=candidate,
-        against=[run for run, _ in before],
-        rerun=rerun_into(_apart(options, night) / "again", emulated_here=here),
-        rounds=options.rounds,
-    )
+    try:
+        found = gate(
+            night.results,
+            rules,
+            candidate=candidate,
+            against=[run for run, _ in before],
+            rerun=rerun_into(_apart(options, night) / "again", emulated_here=here),
+            rounds=options.rounds,
+        )
+    except NothingBeforeError:  # A part that no earlier night has measured.
+        return None
     return found, _measure_old(options, night, candidate, before[-1][1], here)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 
 from allocmark.compare.model import VERDICTS, Comparison, Mean, Row, Verdict
@@ -47,6 +47,18 @@ def summary(found: Comparison) -> str:
     moved = found.means_of(*MOVED)
     means = f"; {len(moved)} of {len(found.means)} means moved" if found.means else ""
     return f"{len(found.rows)} figures compared: {told}{lost}{means}"
+
+
+def namer(found: Comparison) -> Callable[[Mean], str]:
+    """Return what names a mean: what it is of, and of which line where there are several."""
+    lines = [set(line.split(" ")) for line in {mean.line for mean in found.means}]
+    common = set.intersection(*lines) if lines else set()
+
+    def name(mean: Mean) -> str:
+        own = [word for word in mean.line.split(" ") if word not in common]
+        return f"{mean.place} ({' '.join(own)})" if own else mean.place
+
+    return name
 
 
 def tables(found: Comparison, shown: int = SHOWN) -> list[Table]:
@@ -118,15 +130,21 @@ def _verdicts(found: Comparison) -> Table:
 
 
 def _means_moved(found: Comparison) -> Table:
-    rows = [_mean_row(mean, label(mean.verdict)) for mean in found.means_of(*MOVED)]
+    name = namer(found)
+    moved = found.means_of(*MOVED)
+    rows = [_mean_row(mean, name(mean), label(mean.verdict)) for mean in moved]
     about = "Means of many times show steps that single figures do not. Of B over A, with interval."
     columns = ("mean of", "times", "B over A", "verdict")
     return _table("moved", f"Moved on average: {len(rows)}", columns, rows, about)
 
 
 def _means(found: Comparison) -> Table:
+    name = namer(found)
     rows = [
-        [*_mean_row(mean, label(mean.verdict)), Cell(step(mean.shows), mean.shows, "ratio")]
+        [
+            *_mean_row(mean, name(mean), label(mean.verdict)),
+            Cell(step(mean.shows), mean.shows, "ratio"),
+        ]
         for mean in found.means
         if mean.scope != "class"
     ]
@@ -138,10 +156,10 @@ def _means(found: Comparison) -> Table:
     return _table("means", "On average", columns, rows, about)
 
 
-def _mean_row(mean: Mean, verdict: Cell) -> list[Cell]:
+def _mean_row(mean: Mean, name: str, verdict: Cell) -> list[Cell]:
     text = f"{percent(mean.ratio)} ({percent(mean.low)} to {percent(mean.high)})"
     return [
-        label(mean.place),
+        label(name),
         Cell(str(mean.figures), float(mean.figures), "count"),
         Cell(text, mean.ratio, "ratio", mean.low, mean.high),
         verdict,

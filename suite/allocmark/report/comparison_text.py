@@ -13,6 +13,7 @@ from allocmark.report.comparison import (
     as_csv,
     as_json,
     as_markdown,
+    namer,
     percent,
     step,
     summary,
@@ -63,17 +64,19 @@ def _means(found: Comparison, shown: int) -> list[str]:
     if not groups:
         return []
     lines = ["", "On average (B over A, 95 % interval; the smallest step that it would show)"]
-    lines += [f"{_mean(mean)}  {step(mean.shows)}" for mean in groups]
+    name = namer(found)
+    lines += [f"{_mean(mean, name(mean))}  {step(mean.shows)}" for mean in groups]
     moved = [mean for mean in found.means_of(*MOVED) if mean.scope != "all"]
     if moved:
         lines += ["", f"Moved on average, by allocator and call: {len(moved)}"]
-        lines += [*map(_mean, moved[:shown]), *_more(len(moved) - shown)]
+        lines += [_mean(mean, name(mean)) for mean in moved[:shown]]
+        lines += _more(len(moved) - shown)
     return lines
 
 
-def _mean(mean: Mean) -> str:
+def _mean(mean: Mean, name: str) -> str:
     interval = f"({percent(mean.low)} to {percent(mean.high)})"
-    line = f"  {mean.verdict:8}{percent(mean.ratio):>9} {interval:24} {visible(mean.place)}"
+    line = f"  {mean.verdict:8}{percent(mean.ratio):>9} {interval:24} {visible(name)}"
     return f"{line}, {_plural(mean.figures, 'time')}"
 
 
