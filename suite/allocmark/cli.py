@@ -184,15 +184,17 @@ def compare(
     ] = None,
 ) -> None:
     """Say of every figure whether B is the same as A, better, worse, or unclear."""
-    from allocmark.compare import compare as compared
+    from allocmark.compare.comparing import compare as compared
+    from allocmark.compare.comparing import no_garbage
     from allocmark.errors import UnknownNameError
     from allocmark.report.comparison_text import FORMATS
     from allocmark.run import results_folder
 
     if format not in FORMATS:
         raise UnknownNameError("format", format, list(FORMATS))
-    found = compared(a, b, results_folder(results), thresholds)
-    typer.echo(FORMATS[format](found), nl=False)
+    with no_garbage():
+        found = compared(a, b, results_folder(results), thresholds)
+        typer.echo(FORMATS[format](found), nl=False)
 
 
 @app.command()
