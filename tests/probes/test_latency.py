@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,11 +14,13 @@ from timing_support import CachingAllocator, Cells, cells, in_child, key, record
 from allocmark.allocators import BASE, registry
 from allocmark.cuda import runtime
 from allocmark.documents import Failure
+from allocmark.meters.quiet import Taken
+from allocmark.meters.timing import Timed
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.latency import EXPERIMENT, SIZES, Latency
 from allocmark.probes.latency_cells import CELLS, Cell, expected, why_empty
 from allocmark.probes.latency_check import EMPTY_PAIR_NS
-from allocmark.probes.latency_hits import _visits, measure_hits
+from allocmark.probes.latency_hits import _completed, _Readings, _visits, measure_hits
 from allocmark.probes.latency_levels import Bench
 from allocmark.probes.latency_misses import measure_misses
 from allocmark.probes.request import Outcome
@@ -35,6 +39,22 @@ def test_sizes_are_every_second_power_of_two() -> None:
     assert SIZES[0] == 512
     assert SIZES[-1] == 128 * GIB
     assert len(SIZES) == 15
+
+
+def test_hits_until_completion_are_given_at_one_pace() -> None:
+    loop: Any = SimpleNamespace(
+        alloc=lambda size: Timed(1, 10),
+        free=lambda wait: Timed(2, 20),
+        pair=lambda size: Timed(3, 30),
+    )
+
+    def take(read: Callable[[], Any], count: int) -> Taken[Any]:
+        return Taken([read() for _ in range(count)], [0.5, 2.0], quiet=True)
+
+    bench: Any = SimpleNamespace(quiet=SimpleNamespace(take=take), keeps=True)
+    found = _Readings()
+    _completed(bench, loop, 512, 2, found)
+    assert found.completed == {"alloc": [5, 20], "free": [10, 40], "pair": [15, 60]}
 
 
 def test_cells_come_once_each() -> None:

@@ -152,21 +152,21 @@ def _completed(bench: Bench, loop: Loop, size: int, count: int, found: _Readings
         alloc = loop.alloc(size)
         return alloc.complete_ns, loop.free(wait=bench.keeps).complete_ns
 
-    # As read: the GPU, for which they wait, has a clock of its own.
+    # The GPU has nothing to do for a hit: what is waited for moves with the core, as a call does.
     taken = bench.quiet.take(apart, count)
-    found.completed["alloc"] += [alloc_ns for alloc_ns, _ in taken.readings]
+    found.completed["alloc"] += [round(alloc_ns * factor) for (alloc_ns, _), factor in taken]
     found.noisy |= not taken.quiet
     if bench.keeps:
-        found.completed["free"] += [free_ns for _, free_ns in taken.readings]
+        found.completed["free"] += [round(free_ns * factor) for (_, free_ns), factor in taken]
         pairs = bench.quiet.take(partial(loop.pair, size), count)
-        found.completed["pair"] += [pair.complete_ns for pair in pairs.readings]
+        found.completed["pair"] += [round(pair.complete_ns * factor) for pair, factor in pairs]
         found.noisy |= not pairs.quiet
 
 
 def _record(found: _Readings, cell: Cell, size: int, recorder: Recorder) -> None:
     axes = cell.axes(size)
     meter = found.meters[cell.call]
-    single = f"{meter.split(',')[0]}, calls timed singly"
+    single = f"{meter.split(',')[0]}, calls timed singly{AT_ONE_PACE}"
     noisy = (FLAG_NOISY,) if found.noisy else ()
     if cell.wait == "complete":
         samples = found.completed[cell.call]
@@ -177,7 +177,7 @@ def _record(found: _Readings, cell: Cell, size: int, recorder: Recorder) -> None
     figure = sampled_figure(CALL, "ns", "time", meter, axes, found.batches[cell.call])
     recorder.figure(replace(figure, flags=(*figure.flags, *flags)))
     calls = np.concatenate(found.singles[cell.call])
-    recorder.figure(_tail(calls, f"{single}{AT_ONE_PACE}", axes, flags))
+    recorder.figure(_tail(calls, single, axes, flags))
 
 
 def _tail(
