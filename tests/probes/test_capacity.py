@@ -28,7 +28,6 @@ from allocmark.probes.capacity_search import (
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.replay import replay
 from allocmark.probes.request import Outcome
-from allocmark.workloads import catalog
 
 MIB = 1 << 20
 
@@ -133,23 +132,6 @@ def test_only_full_runs_search_and_only_base_allocators_on_hardware(
     assert "cuda-malloc" in chosen
     monkeypatch.setattr(capacity, "is_emulated", lambda: True)
     assert "torch-split64" in experiment.subjects(known, PROFILES["full"])
-
-
-@pytest.mark.parametrize("emulator", [False, True])
-def test_on_hardware_tensorflow_confirms_what_the_emulated_driver_searches(
-    emulator: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(capacity, "is_emulated", lambda: emulator)
-    experiment, full = Capacity(), PROFILES["full"]
-    (torch,) = experiment.requests("torch-native", full)
-    assert torch.parameters["workloads"] == catalog.names()
-    (request,) = experiment.requests("tf-growth", full)
-    expected = catalog.names() if emulator else catalog.recorded_names()
-    assert request.parameters["workloads"] == expected
-    figures = experiment.combine([Outcome(request, 1, failures=[Failure("s", "it was killed")])])
-    assert {figure.axes["workload"] for figure in figures} == set(catalog.names())
-    left_out = {f.axes["workload"] for f in figures if (f.reason or "").startswith("left out")}
-    assert left_out == set(catalog.names()) - set(expected)
 
 
 def test_a_child_that_died_leaves_a_reason_in_every_cell() -> None:

@@ -6,7 +6,7 @@ bisection between the live peak and what is held without a limit finds the small
 8 halvings, confirmed by a run one step above and one below. The allocator starts clean before
 each run; its own way out of a full device (give the cache back, try again) is part of the answer.
 Document ``capacity``, subject = allocator (base ones, on the emulated driver all), axes
-``{workload}`` (on a GPU only the recorded ones for TensorFlow's):
+``{workload}``:
 
 | metric | unit | kind | meaning |
 | --- | --- | --- | --- |
@@ -63,10 +63,6 @@ _SEARCH_EMULATED_S = 60.0
 """Where nothing is waited for but the host, which is often a small one."""
 _MORE_S = 48.0
 """What start-up and the runs without a limit may take besides."""
-_CONFIRMED = (
-    "left out: on a GPU TensorFlow's searches are confirmed in the recorded workloads, "
-    "the emulated driver makes all of them"
-)
 _FEWEST_STEPS = 2
 _EXTENT_MARGIN = 1.25
 
@@ -94,8 +90,7 @@ class Capacity(AllocatorExperiment):
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
         seconds = _SEARCH_EMULATED_S if is_emulated() else _SEARCH_S
-        names = catalog.recorded_names() if _confirms(allocator) else catalog.names()
-        return [{"workloads": names, "search_seconds": seconds}]
+        return [{"workloads": list(catalog.names()), "search_seconds": seconds}]
 
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
         return float(parameters["search_seconds"]) + _MORE_S
@@ -117,19 +112,7 @@ class Capacity(AllocatorExperiment):
 
     def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
         workloads = [w for outcome in outcomes for w in outcome.request.parameters["workloads"]]
-        figures = fill(outcomes, [({"workload": workload}, METRICS) for workload in workloads])
-        return figures + [
-            Figure(metric, unit, "sampled", METER, {"workload": workload}, reason=_CONFIRMED)
-            for workload in (catalog.names() if workloads else ())
-            if workload not in workloads
-            for metric, unit in METRICS.items()
-        ]
-
-
-def _confirms(allocator: Allocator) -> bool:
-    """Whether a GPU only confirms, in the recorded workloads, what the emulated driver searches:
-    BFC comes to the same bytes there, and TensorFlow's part of a run has to stay short."""
-    return allocator.framework == "tensorflow" and not is_emulated()
+        return fill(outcomes, [({"workload": workload}, METRICS) for workload in workloads])
 
 
 class _cells:
