@@ -15,6 +15,7 @@ from replay_support import (
 from allocmark.allocators import registry
 from allocmark.documents import Failure
 from allocmark.errors import NotMeasurableError
+from allocmark.figures import Figure
 from allocmark.probes import capacity
 from allocmark.probes.ballast import STEP_BYTES
 from allocmark.probes.capacity import METRICS, Capacity, steps_within
@@ -120,6 +121,26 @@ def test_the_time_left_decides_how_many_halvings() -> None:
     assert steps_within(5.9, 1.0) == 3
     with pytest.raises(NotMeasurableError, match=r"a run takes 2\.0 s, and 3\.0 s were left"):
         steps_within(3, 2)
+
+
+def test_the_least_time_is_enough_for_the_fewest_steps() -> None:
+    for run_seconds in (0.0, 0.07, 0.3, 2.5):
+        least = capacity._least(run_seconds) * (1 + 1e-9)
+        assert steps_within(least, run_seconds) == capacity._FEWEST_STEPS
+        with pytest.raises(NotMeasurableError):
+            steps_within(least * 0.99, run_seconds)
+
+
+def test_figures_stand_in_the_order_of_the_workloads_whatever_was_searched_first() -> None:
+    experiment = Capacity()
+    (request,) = experiment.requests("torch-native", PROFILES["full"])
+    names = request.parameters["workloads"]
+    told = [
+        Figure("search_runs", "runs", "sampled", "m", {"workload": name}, 1)
+        for name in reversed(names)
+    ]
+    figures = experiment.combine([Outcome(request, 1, told)])
+    assert list(dict.fromkeys(f.axes["workload"] for f in figures)) == names
 
 
 def test_only_full_runs_search_and_only_base_allocators_on_hardware(

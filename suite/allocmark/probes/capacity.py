@@ -58,12 +58,15 @@ METRICS: Mapping[str, str] = {
 }
 METER = "ballast, cudaMemGetInfo"
 _SEARCH_S = 6.0
-"""What the searches of one allocator may take: where each miss goes to the driver it is short."""
+"""What the searches of one allocator may take."""
+_SEARCH_UNCACHED_S = 11.0
+"""The same where each request goes to the driver: still too short for the longest workloads."""
 _SEARCH_EMULATED_S = 60.0
 """Where nothing is waited for but the host, which is often a small one."""
 _MORE_S = 48.0
 """What start-up and the runs without a limit may take besides."""
 _FEWEST_STEPS = 2
+_SHORTEST_RUN_S = 1e-3
 _EXTENT_MARGIN = 1.25
 
 
@@ -89,7 +92,8 @@ class Capacity(AllocatorExperiment):
         return is_base(allocator) or is_emulated()
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
-        seconds = _SEARCH_EMULATED_S if is_emulated() else _SEARCH_S
+        seconds = _SEARCH_S if Capability.CACHE in allocator.capabilities else _SEARCH_UNCACHED_S
+        seconds = _SEARCH_EMULATED_S if is_emulated() else seconds
         return [{"workloads": list(catalog.names()), "search_seconds": seconds}]
 
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
@@ -104,15 +108,18 @@ class Capacity(AllocatorExperiment):
         for workload in request.parameters["workloads"]:
             with recorder.stage(f"{workload} without a limit"), _cells(workload, recorder):
                 tasks.append(_unlimited(workload, allocator))
+        tasks.sort(key=lambda task: task.run_seconds)  # So that time reaches as many as it can.
         with Ballast(request.device) as ballast:
             for place, task in enumerate(tasks):
                 with recorder.stage(task.workload), _cells(task.workload, recorder):
-                    share = (deadline - time.monotonic()) / (len(tasks) - place)
+                    left = deadline - time.monotonic()
+                    share = max(left / (len(tasks) - place), min(left, _least(task.run_seconds)))
                     _Search(task, allocator, ballast).report(share, recorder)
 
     def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
         workloads = [w for outcome in outcomes for w in outcome.request.parameters["workloads"]]
-        return fill(outcomes, [({"workload": workload}, METRICS) for workload in workloads])
+        figures = fill(outcomes, [({"workload": workload}, METRICS) for workload in workloads])
+        return sorted(figures, key=lambda figure: workloads.index(str(figure.axes["workload"])))
 
 
 class _cells:
@@ -148,12 +155,17 @@ def _unlimited(workload: str, allocator: Allocator) -> _Task:
     return _Task(workload, script, int(upper), seen["replay_seconds"])
 
 
+def _least(run_seconds: float) -> float:
+    """Return the time without which a search says nothing."""
+    return (_FEWEST_STEPS + CONFIRMING_RUNS) * max(run_seconds, _SHORTEST_RUN_S)
+
+
 def steps_within(seconds: float, run_seconds: float) -> int:
     """Return how many halvings that time allows, at most `STEPS`.
 
     Raises `NotMeasurableError` where it allows too few to say anything.
     """
-    runs = int(seconds / max(run_seconds, 1e-3))
+    runs = int(seconds / max(run_seconds, _SHORTEST_RUN_S))
     if runs < _FEWEST_STEPS + CONFIRMING_RUNS:
         raise NotMeasurableError(
             f"left out: a run takes {run_seconds:.1f} s, and {max(0.0, seconds):.1f} s were left"
