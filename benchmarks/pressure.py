@@ -24,7 +24,7 @@ POINTS = [
 ]
 COUNTERS = ["allocated", "reserved", "cudaMemGetInfo used", "NVML process"]
 TOWARDS_OOM = ["torch-native", "torch-expandable", "torch-split64"]
-RATIOS = [1.0, 1.2, 1.5]
+RATIOS = [1.0, 1.2]
 
 
 class _Pressure:

@@ -59,6 +59,7 @@ def test_each_experiment_is_measured_once(benchmarks: list[Any]) -> None:
         "streams",
         "pressure",
         "tensorflow_policy",
+        "placement",
         "several_gpus",
     }
     assert len(keys) == len(modules) + 1  # Fragmentation asks two questions.

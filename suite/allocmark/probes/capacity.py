@@ -59,7 +59,7 @@ METRICS: Mapping[str, str] = {
 METER = "ballast, cudaMemGetInfo"
 _SEARCH_S = 6.0
 """What the searches of one allocator may take."""
-_SEARCH_UNCACHED_S = 11.0
+_SEARCH_UNCACHED_S = 9.0
 """The same where each request goes to the driver: still too short for the longest workloads."""
 _SEARCH_EMULATED_S = 60.0
 """Where nothing is waited for but the host, which is often a small one."""
