@@ -25,6 +25,7 @@ from allocmark.report.comparison import as_csv, as_json, as_markdown
 from allocmark.report.comparison_text import FORMATS, as_text
 
 RULES = load()
+OLDER, NEWER = STACK, STACK.replace("580.1", "581.2")
 
 
 def _compared(a: Document | Side, b: Document | Side) -> Comparison:
@@ -182,6 +183,60 @@ def test_what_one_side_lacks_is_told_with_its_reason() -> None:
     found = _compared(a, document(lacks, exact("ooms", 0)))
     (missing,) = found.missing
     assert (missing.only, missing.reason) == ("a", "crashed")
+
+
+def _of_stacks(ooms: int, retries: int, extra: Figure | None = None) -> Side:
+    """Return a side of two stacks, of which the older has `ooms` and the newer `retries`."""
+    older = document(exact("ooms", ooms), exact("retries", 0), *([extra] if extra else []))
+    newer = document(exact("ooms", 0), exact("retries", retries))
+    sources = (*side(older, stack=OLDER).sources, *side(newer, stack=NEWER).sources)
+    return Side("folder", sources)
+
+
+def test_figures_of_several_stacks_say_whose_they_are() -> None:
+    found = _compared(_of_stacks(0, 0), _of_stacks(1, 2, exact("splits", 3)))
+    text, page = as_text(found), as_markdown(found)
+    for place, stack in (("ooms", OLDER), ("retries", NEWER)):
+        named = f"latency/torch-native/{place} ({stack})"
+        (line,) = [line for line in text.splitlines() if f"torch-native/{place}" in line]
+        assert f"  {named}  (not equal)" in line
+        assert f"| {named} | 0 | " in page
+    assert f"  latency/torch-native/splits ({OLDER})  only in B: " in text
+    assert f"| latency/torch-native/splits ({OLDER}) | B |" in page
+    lines = {stack: f"test-gpu quick torch {stack}" for stack in (OLDER, NEWER)}
+    rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert {(row["line"], row["metric"]) for row in rows if row["verdict"] == "worse"} == {
+        (lines[OLDER], "ooms"), (lines[NEWER], "retries"),
+    }  # fmt: skip
+    told = json.loads(as_json(found))
+    assert [(row["line"], row["metric"], row["verdict"]) for row in told["rows"]] == [
+        (lines[OLDER], "ooms", "worse"), (lines[OLDER], "retries", "same"),
+        (lines[NEWER], "ooms", "same"), (lines[NEWER], "retries", "worse"),
+    ]  # fmt: skip
+    assert [one["line"] for one in told["missing"]] == [lines[OLDER]]
+
+
+def test_figures_of_two_profiles_say_which() -> None:
+    a, b = (
+        Side("folder", tuple(
+            source for profile in ("quick", "full")
+            for source in side(document(exact("ooms", value), profile=profile)).sources
+        ))
+        for value in (0, 1)
+    )  # fmt: skip
+    text = as_text(_compared(a, b))
+    for profile in ("quick", "full"):
+        assert f"latency/torch-native/ooms ({profile})  (not equal)" in text
+
+
+def test_figures_of_one_pair_of_stacks_are_told_without_it() -> None:
+    lacks = document(exact("ooms", 0), exact("splits", 3))
+    found = _compared(side(lacks, stack=OLDER), side(document(exact("ooms", 1)), stack=NEWER))
+    assert {one.line for one in (*found.rows, *found.missing)} == {""}
+    assert "latency/torch-native/ooms  (not equal)" in as_text(found)
+    assert as_csv(found).startswith("machine,profile,")
+    told = json.loads(as_json(found))
+    assert all("line" not in one for one in (*told["rows"], *told["missing"]))
 
 
 def test_conditions_that_differ_are_said_first() -> None:

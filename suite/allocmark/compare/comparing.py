@@ -76,12 +76,13 @@ def _row(couple: Couple, rule: Rule, judged: Judged) -> Row:
         next(iter(couple.b.values())).unit, dict(sorted(key.axes)), rule.group, rule.least,
         is_exact(couple), rule.reading, document.emulated, a, b, ratio, judged.low, judged.high,
         judged.q, judged.verdict, judged.note, judged.open, document.command,
+        couple.line,
     )  # fmt: skip
 
 
 def _missing(single: Sequence[Single], thresholds: Thresholds) -> list[Missing]:
     return [
-        Missing(one.place, "a" if one.only == "a" else "b", one.reason)
+        Missing(one.place, "a" if one.only == "a" else "b", one.reason, one.line)
         for one in single
         if not thresholds.of(one.place).ignore
     ]

@@ -27,7 +27,7 @@ from scipy.special import ndtri
 
 from allocmark.compare import noise
 from allocmark.compare.model import Mean, Scope, Verdict, place_text
-from allocmark.compare.pairing import Couple, Key
+from allocmark.compare.pairing import Couple, Key, line_of
 from allocmark.compare.readings import direction, has_zero, is_exact, logarithms
 from allocmark.compare.thresholds import Rule
 from allocmark.statistics import CONFIDENCE
@@ -293,11 +293,10 @@ def _pooled(logs: Floats, members: Sequence[Ints]) -> Floats:
 
 
 def _place(key: Key, rule: Rule, scope: Scope) -> Place:
-    line = " ".join(word for word in key[:4] if word)
     subject = "" if scope == "all" else key.subject
     axes = {name: value for name, value in key.axes if name != _SIZE}
     cell = place_text(key.probe, key.subject, key.metric, axes) if scope == "class" else ""
-    return Place(line, key.probe, subject, cell, rule.group, rule.better)
+    return Place(line_of(key), key.probe, subject, cell, rule.group, rule.better)
 
 
 def _counted(side: Floats) -> Floats:

@@ -29,7 +29,8 @@ class Row:
     95 % interval of it (None for exact figures, and where a value is 0). `q` is the probability of
     a false alarm after the correction for the number of figures. `note` says in words what the
     verdict rests on, `open` says that the difference would matter and that more runs can settle
-    whether it is one, `command` measures the figure again.
+    whether it is one, `command` measures the figure again. `line` is whose the figure is (machine,
+    profile, framework, stack) where a comparison holds several pairs of stacks, "" otherwise.
     """
 
     machine: str
@@ -54,6 +55,7 @@ class Row:
     note: str
     open: bool
     command: str
+    line: str
 
     @property
     def place(self) -> str:
@@ -63,11 +65,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A figure that one side has and the other has not; `reason` is the other's own, if any."""
+    """A figure that one side has and the other has not; `reason` is the other's own, if any.
+
+    `line` is that of `Row`.
+    """
 
     place: str
     only: Literal["a", "b"]
     reason: str
+    line: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from allocmark.compare.model import place_text
 from allocmark.compare.pace import at_pace, pace_of, paces
@@ -71,6 +71,8 @@ class Couple:
     b: Mapping[Run, Figure]
     source: Source
     """Where it is from in B: the command that measures it again, and the machine shown."""
+    line: str
+    """Whose it is, where there are several pairs of stacks: one text for all of a pair."""
     values_a: list[float] = field(init=False, repr=False, compare=False)
     values_b: list[float] = field(init=False, repr=False, compare=False)
 
@@ -91,6 +93,7 @@ class Single:
     place: str
     only: str
     reason: str
+    line: str
 
 
 Cells = dict[Home, dict[Spot, tuple[Cell, Cell]]]
@@ -137,22 +140,28 @@ def couples(pair: Pair) -> tuple[list[Couple], list[Single]]:
     """Return the cells with a value on both sides, and those with one on one side."""
     both: list[Couple] = []
     single: list[Single] = []
-    for place, home, spot, (a, b) in _in_order(cells(pair)):
+    for line, place, home, spot, (a, b) in _in_order(cells(pair)):
         if a.figures and b.figures and b.source is not None:
-            both.append(Couple(Key(*home, *spot), place, a.figures, b.figures, b.source))
+            both.append(Couple(Key(*home, *spot), place, a.figures, b.figures, b.source, line))
         elif a.figures or b.figures:
             has, lacks = ("a", b) if a.figures else ("b", a)
-            single.append(Single(place, has, lacks.reason or "there is no such figure"))
+            single.append(Single(place, has, lacks.reason or "there is no such figure", line))
     return both, single
 
 
-def _in_order(found: Cells) -> Iterator[tuple[str, Home, Spot, tuple[Cell, Cell]]]:
-    """Yield the cells with their names: by line and stack, then by name and meter."""
+def line_of(key: Sequence[Any]) -> str:
+    """Return whose a figure is, in words: the first four fields of its key, or of its home."""
+    return " ".join(word for word in key[:4] if word)
+
+
+def _in_order(found: Cells) -> Iterator[tuple[str, str, Home, Spot, tuple[Cell, Cell]]]:
+    """Yield the cells with whose they are and their names: by stack, then by name and meter."""
     stacks: dict[tuple[str, ...], list[Home]] = {}
     for home in found:
         stacks.setdefault(home[:4], []).append(home)
     names: dict[tuple[str, str], dict[Spot, str]] = {}  # Stack after stack has the same ones.
     for stack in sorted(stacks):
+        line = line_of(stack) if len(stacks) > 1 else ""
         here = []
         for home in stacks[stack]:
             known = names.setdefault((home.probe, home.subject), {})
@@ -160,5 +169,5 @@ def _in_order(found: Cells) -> Iterator[tuple[str, Home, Spot, tuple[Cell, Cell]
                 if (place := known.get(spot)) is None:
                     place = place_text(home.probe, home.subject, spot[0], dict(spot[2]))
                     known[spot] = place
-                here.append((place, home, spot, both))
-        yield from sorted(here, key=lambda cell: (cell[0], cell[2][1]))
+                here.append((line, place, home, spot, both))
+        yield from sorted(here, key=lambda cell: (cell[1], cell[3][1]))

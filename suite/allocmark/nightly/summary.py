@@ -10,7 +10,7 @@ from allocmark.gate.gating import Gate
 from allocmark.nightly.blame import Blame
 from allocmark.nightly.factors import Factors
 from allocmark.nightly.state import Night
-from allocmark.report.comparison import tables, warnings
+from allocmark.report.comparison import namer, tables, warnings
 from allocmark.report.escape import markdown_line
 from allocmark.report.markdown import band, bullets, heading
 from allocmark.report.markdown import table as markdown_table
@@ -63,7 +63,8 @@ def summary(night: Night, gate: Gate, moved: Factors, blame: Blame | None) -> st
 def _lost(gate: Gate) -> str:
     if not gate.lost:
         return ""
-    lines = [f"{one.place}: {one.reason}" for one in gate.lost[:_SHOWN]]
+    name = namer(gate.comparison)
+    lines = [f"{name(one)}: {one.reason}" for one in gate.lost[:_SHOWN]]
     more = len(gate.lost) - len(lines)
     lines += [f"and {more} more"] if more else []
     return f"{heading(2, f'No longer measured: {len(gate.lost)}')}\n\n{bullets(lines)}"

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 
-from allocmark.compare.model import VERDICTS, Comparison, Mean, Row, Verdict
+from allocmark.compare.model import VERDICTS, Comparison, Mean, Missing, Row, Verdict
 from allocmark.compare.reach import Reach, reaches
 from allocmark.report.escape import csv_text, markdown_line
 from allocmark.report.markdown import band, bullets, heading
@@ -28,6 +28,9 @@ HEADINGS: dict[Verdict, str] = {
     "changed": "Changed, neither better nor worse",
     "unclear": "Unclear",
 }
+Namer = Callable[[Mean | Row | Missing], str]
+_LINE = "line"
+"""Whose a figure is: a column only of comparisons that hold several pairs of stacks."""
 _CSV_COLUMNS = (
     "machine", "profile", "probe", "subject", "metric", "axes", "group", "unit", "exact",
     "emulated", "a", "b", "ratio", "low", "high", "q", "verdict", "note", "command",
@@ -49,14 +52,15 @@ def summary(found: Comparison) -> str:
     return f"{len(found.rows)} figures compared: {told}{lost}{means}"
 
 
-def namer(found: Comparison) -> Callable[[Mean], str]:
-    """Return what names a mean: what it is of, and of which line where there are several."""
-    lines = [set(line.split(" ")) for line in {mean.line for mean in found.means}]
+def namer(found: Comparison) -> Namer:
+    """Return what names a mean or figure: its place, and of which line where there are several."""
+    every = {one.line for several in (found.rows, found.missing, found.means) for one in several}
+    lines = [set(line.split(" ")) for line in every if line]
     common = set.intersection(*lines) if lines else set()
 
-    def name(mean: Mean) -> str:
-        own = [word for word in mean.line.split(" ") if word not in common]
-        return f"{mean.place} ({' '.join(own)})" if own else mean.place
+    def name(one: Mean | Row | Missing) -> str:
+        own = [word for word in one.line.split(" ") if word and word not in common]
+        return f"{one.place} ({' '.join(own)})" if own else one.place
 
     return name
 
@@ -64,10 +68,11 @@ def namer(found: Comparison) -> Callable[[Mean], str]:
 def tables(found: Comparison, shown: int = SHOWN) -> list[Table]:
     """Return the tables that say something: sides, environment, verdicts, means, figures."""
     emulated = any(row.emulated for row in found.rows)
-    made = [_sides(found), _environment(found), _means_moved(found), _verdicts(found)]
-    made += [_means(found), _reaches(found)]
-    made += [_figures(found, verdict, shown) for verdict in HEADINGS]
-    made.append(_missing(found, shown))
+    name = namer(found)
+    made = [_sides(found), _environment(found), _means_moved(found, name), _verdicts(found)]
+    made += [_means(found, name), _reaches(found)]
+    made += [_figures(found, verdict, shown, name) for verdict in HEADINGS]
+    made.append(_missing(found, shown, name))
     kept = [table for table in made if table is not None and table.rows]
     if emulated:
         return [replace(table, emulated=True) for table in kept]
@@ -91,18 +96,27 @@ def as_csv(found: Comparison) -> str:
     """Return every figure as a line, numbers unrounded in the unit of the record."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_CSV_COLUMNS)
+    columns = (_LINE, *_CSV_COLUMNS) if _has_lines(found) else _CSV_COLUMNS
+    writer.writerow(columns)
     for row in found.rows:
-        data = {name: getattr(row, name) for name in _CSV_COLUMNS}
+        data = {name: getattr(row, name) for name in columns}
         data["axes"] = " ".join(f"{name}={value}" for name, value in row.axes.items())
-        writer.writerow([_csv_cell(data[name]) for name in _CSV_COLUMNS])
+        writer.writerow([_csv_cell(data[name]) for name in columns])
     return out.getvalue()
 
 
 def as_json(found: Comparison) -> str:
     """Return all of the comparison, with the counts of verdicts."""
     data = {**asdict(found), "verdicts": found.counted()}
+    if not _has_lines(found):
+        for one in (*data["rows"], *data["missing"]):
+            del one[_LINE]
     return json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+
+def _has_lines(found: Comparison) -> bool:
+    """Whether figures say whose they are: all do or none."""
+    return bool(found.rows and found.rows[0].line)
 
 
 def _sides(found: Comparison) -> Table:
@@ -129,8 +143,7 @@ def _verdicts(found: Comparison) -> Table:
     return _table("verdicts", "Verdicts", ("figures", *VERDICTS), rows)
 
 
-def _means_moved(found: Comparison) -> Table:
-    name = namer(found)
+def _means_moved(found: Comparison, name: Namer) -> Table:
     moved = found.means_of(*MOVED)
     rows = [_mean_row(mean, name(mean), label(mean.verdict)) for mean in moved]
     about = "Means of many times show steps that single figures do not. Of B over A, with interval."
@@ -138,8 +151,7 @@ def _means_moved(found: Comparison) -> Table:
     return _table("moved", f"Moved on average: {len(rows)}", columns, rows, about)
 
 
-def _means(found: Comparison) -> Table:
-    name = namer(found)
+def _means(found: Comparison, name: Namer) -> Table:
     rows = [
         [
             *_mean_row(mean, name(mean), label(mean.verdict)),
@@ -181,10 +193,10 @@ def _reaches(found: Comparison) -> Table:
     return _table("reach", "What these runs cannot tell", columns, rows, about)
 
 
-def _figures(found: Comparison, verdict: Verdict, shown: int) -> Table:
+def _figures(found: Comparison, verdict: Verdict, shown: int, name: Namer) -> Table:
     chosen = found.of(verdict)
     rows = [
-        [label(row.place), Cell(format_value(row.a, row.unit), row.a, row.unit),
+        [label(name(row)), Cell(format_value(row.a, row.unit), row.a, row.unit),
          Cell(format_value(row.b, row.unit), row.b, row.unit), _ratio_cell(row), label(row.note),
          label(row.command)]
         for row in chosen[:shown]
@@ -199,9 +211,9 @@ def _figures(found: Comparison, verdict: Verdict, shown: int) -> Table:
     return _table(verdict, f"{HEADINGS[verdict]}: {len(chosen)}", columns, rows, about)
 
 
-def _missing(found: Comparison, shown: int) -> Table:
+def _missing(found: Comparison, shown: int, name: Namer) -> Table:
     rows = [
-        [label(one.place), label(one.only.upper()), label(one.reason)]
+        [label(name(one)), label(one.only.upper()), label(one.reason)]
         for one in found.missing[:shown]
     ]
     title = f"On one side only: {len(found.missing)}"

@@ -10,6 +10,7 @@ from allocmark.report.comparison import (
     HEADINGS,
     MOVED,
     SHOWN,
+    Namer,
     as_csv,
     as_json,
     as_markdown,
@@ -41,30 +42,30 @@ def as_text(found: Comparison, shown: int = SHOWN) -> str:
         f"   {change.name}: {visible(change.a)} -> {visible(change.b)}"
         for change in found.environment
     ]
-    lines += _means(found, shown)
+    name = namer(found)
+    lines += _means(found, shown, name)
     for verdict, title in HEADINGS.items():
         rows = found.of(verdict)
         if rows and verdict != "unclear":
-            lines += ["", f"{title}: {len(rows)}", *map(_line, rows[:shown])]
+            lines += ["", f"{title}: {len(rows)}", *(_line(row, name) for row in rows[:shown])]
             lines += _more(len(rows) - shown)
-    lines += _unclear(found)
+    lines += _unclear(found, name)
     if found.missing:
         lines += ["", f"On one side only: {len(found.missing)}"]
         lines += [
-            f"  {visible(one.place)}  only in {one.only.upper()}: {visible(one.reason)}"
+            f"  {visible(name(one))}  only in {one.only.upper()}: {visible(one.reason)}"
             for one in found.missing[:shown]
         ]
         lines += _more(len(found.missing) - shown)
     return "\n".join([*lines, "", summary(found)]) + "\n"
 
 
-def _means(found: Comparison, shown: int) -> list[str]:
+def _means(found: Comparison, shown: int, name: Namer) -> list[str]:
     """Return the means of whole groups, and which of the others moved."""
     groups = [mean for mean in found.means if mean.scope == "all"]
     if not groups:
         return []
     lines = ["", "On average (B over A, 95 % interval; the smallest step that it would show)"]
-    name = namer(found)
     lines += [f"{_mean(mean, name(mean))}  {step(mean.shows)}" for mean in groups]
     moved = [mean for mean in found.means_of(*MOVED) if mean.scope != "all"]
     if moved:
@@ -80,7 +81,7 @@ def _mean(mean: Mean, name: str) -> str:
     return f"{line}, {_plural(mean.figures, 'time')}"
 
 
-def _unclear(found: Comparison) -> list[str]:
+def _unclear(found: Comparison, name: Namer) -> list[str]:
     """Return what these runs leave open, by group: why, and how many runs would tell."""
     groups = reaches(found)
     exact = [row for row in found.rows if row.exact]
@@ -88,7 +89,7 @@ def _unclear(found: Comparison) -> list[str]:
     lines = []
     if odd:
         lines += ["", f"Exact, yet different between runs of one side: {len(odd)}"]
-        lines += [*map(_line, odd[:FEW]), *_more(len(odd) - FEW)]
+        lines += [*(_line(row, name) for row in odd[:FEW]), *_more(len(odd) - FEW)]
     if groups:
         lines += ["", "Unclear: these runs cannot tell such figures one by one"]
         lines += [
@@ -103,10 +104,10 @@ def _unclear(found: Comparison) -> list[str]:
     return lines
 
 
-def _line(row: Row) -> str:
+def _line(row: Row, name: Namer) -> str:
     return (
         f"  {_ratio_text(row):>9}  {format_value(row.a, row.unit)} -> "
-        f"{format_value(row.b, row.unit)}  {visible(row.place)}  ({visible(row.note)})"
+        f"{format_value(row.b, row.unit)}  {visible(name(row))}  ({visible(row.note)})"
     )
 
 
