@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from allocmark import places
 from allocmark.allocators import BASE, registry
 from allocmark.errors import AllocmarkError
 from allocmark.frameworks import Share
@@ -134,6 +135,31 @@ def test_ctrl_c_as_asv_ends_shows_no_traceback(
         signal.signal(signal.SIGINT, kept)
     state = run_state.read(tmp_path / "gpu" / "stack" / "full")
     assert state and (state.finished is not None) is (at == "the end")
+
+
+@pytest.mark.parametrize(
+    ("emulated", "told", "configured", "saved"),
+    [
+        (False, "", "results", "results"),
+        (True, "", "results", "build/emulated/results"),
+        (True, "", "./results/", "build/emulated/results"),
+        (True, "", "mine", "mine"),
+        (True, "/told/results", "results", "/told/results"),
+    ],
+)
+def test_emulated_results_stay_out_of_the_record(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    emulated: bool,
+    told: str,
+    configured: str,
+    saved: str,
+) -> None:
+    monkeypatch.setattr(places, "is_emulated", lambda: emulated)
+    monkeypatch.setenv(asv_plugin.RESULTS, told)
+    monkeypatch.chdir(tmp_path)
+    conf = type("Conf", (), {"results_dir": configured})()
+    assert asv_plugin._results_dir(conf) == saved
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"params": 1}'])

@@ -246,7 +246,7 @@ def test_a_full_disk_is_one_sentence_in_every_command(
     def full(*_: object, **__: object) -> None:
         raise OSError(number, "it is full", *names)
 
-    for name in ("run.results_folder", "replaying.command.answer"):
+    for name in ("places.results_folder", "replaying.command.answer"):
         monkeypatch.setattr(f"allocmark.{name}", full)
     assert call(monkeypatch, *words) == 3
     what = names[0] if names else "a file"
@@ -258,6 +258,6 @@ def test_a_fault_of_ours_is_not_taken_for_a_place(monkeypatch: pytest.MonkeyPatc
     def broken(*_: object) -> None:
         raise OSError(errno.EINVAL, "odd")
 
-    monkeypatch.setattr("allocmark.run.results_folder", broken)
+    monkeypatch.setattr("allocmark.places.results_folder", broken)
     with pytest.raises(OSError, match="odd"):
         call(monkeypatch, "report")

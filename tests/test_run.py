@@ -15,6 +15,7 @@ import pytest
 from allocmark import asv_process, frameworks, run
 from allocmark.errors import AllocmarkError, DiskFullError
 from allocmark.frameworks import Share
+from allocmark.places import CONFIG
 from allocmark.probes import run_state
 from allocmark.probes.session import RunStoppedError, Session
 from allocmark.run import Options
@@ -172,7 +173,7 @@ def test_ctrl_c_while_asv_runs_is_always_unclear_and_said_once(
                 raise KeyboardInterrupt
             self.returncode = code
 
-    (tmp_path / run.CONFIG).touch()
+    (tmp_path / CONFIG).touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(subprocess, "Popen", Asv)
     with pytest.raises(AllocmarkError, match=said) as raised:
@@ -195,27 +196,3 @@ def test_ctrl_c_while_asv_is_imported_shows_no_traceback(monkeypatch: pytest.Mon
     monkeypatch.setattr("asv.main.main", stopped)
     monkeypatch.setattr(sys, "argv", ["x", "run"])
     assert asv_process.main() == 130
-
-
-@pytest.mark.parametrize(
-    ("given", "report"),
-    [
-        ("results", "here/reports"),
-        ("./results/", "here/reports"),
-        ("../results", "reports"),
-        ("results/..", "reports"),
-        ("results/../results", "here/reports"),
-        ("linked/../results", "elsewhere/reports"),
-        ("linked", "here/reports"),
-    ],
-)
-def test_the_report_lies_beside_the_folder_that_is_meant_and_is_named_without_detours(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str, report: str
-) -> None:
-    here = tmp_path.resolve() / "here"
-    (here / "results").mkdir(parents=True)
-    (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
-    (here / "linked").symlink_to(tmp_path / "elsewhere" / "deep")
-    monkeypatch.chdir(here)
-    found = run.reports_beside(run.results_folder(Path(given)))
-    assert str(found) == str(here.parent / report)

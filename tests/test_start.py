@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pip._vendor.packaging.requirements import Requirement
 
-from allocmark import run
+from allocmark import places
 from starter import commands, environment, installing, locks, requirements
 from starter.errors import StartError
 from starter.interpreter import Framework, frameworks, site_folders
@@ -276,7 +276,7 @@ def test_the_place_of_emulated_results_and_of_their_report_is_ignored_by_git() -
         if done.returncode == 128:
             pytest.skip("this is no git clone")
         assert done.returncode == 0, path
-    assert ROOT.joinpath(*run.EMULATED_RESULTS) == EMULATED_RESULTS, "where explain looks"
+    assert ROOT.joinpath(*places.EMULATED_RESULTS) == EMULATED_RESULTS
 
 
 def test_without_tensorflow_one_line_says_how_to_add_it(

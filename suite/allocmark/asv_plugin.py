@@ -36,6 +36,7 @@ from allocmark.asv_selection import skipped
 from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError, of_system
 from allocmark.frameworks import Share
 from allocmark.identity import identity_of, machine_facts, refuse_to_mix
+from allocmark.places import RECORD, results_of
 from allocmark.probes import experiments, run_lock, run_state, trial
 from allocmark.probes.experiment import PROFILES, Profile
 from allocmark.probes.session import (
@@ -229,7 +230,7 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
         if kwargs.get("range_spec") is not None:
             raise util.UserError("stacks are measured, not revisions: run asv without a range")
         profile = PROFILES["quick" if kwargs.get("quick") else "full"]
-        conf.results_dir = os.environ.get(RESULTS, conf.results_dir)
+        conf.results_dir = _results_dir(conf)
         with (
             tempfile.TemporaryDirectory(prefix="allocmark-dry-") as dry,
             _one_sentence(),
@@ -259,6 +260,20 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
             return code
 
     return run
+
+
+def _results_dir(conf: Any) -> str:
+    """Return where a run saves: as told, or as configured, but not what is emulated in the record.
+
+    asv works in the project's folder.
+    """
+    if told := os.environ.get(RESULTS):
+        return told
+    project = Path.cwd()
+    configured = Path(conf.results_dir)
+    if configured.absolute() != project / RECORD:
+        return str(configured)
+    return str(results_of(project).relative_to(project))
 
 
 def _tell_left_out() -> None:

@@ -47,7 +47,11 @@ app = typer.Typer(
 )
 
 Results = Annotated[
-    Path | None, typer.Option(help="The results folder (default: results of the project).")
+    Path | None,
+    typer.Option(
+        help="The results folder (default: results of the project; on the emulated driver its "
+        "build/emulated/results)."
+    ),
 ]
 
 
@@ -117,7 +121,7 @@ def run(
 def doctor(results: Results = None) -> None:
     """Say whether figures from this machine can be trusted, and what will be left out."""
     from allocmark.doctor import examine, exit_code
-    from allocmark.run import results_folder
+    from allocmark.places import results_folder
 
     findings = examine(results_folder(results))
     for finding in findings:
@@ -136,7 +140,7 @@ def explain(
     from allocmark.diagnosis.explain import explain as explained
     from allocmark.diagnosis.formats import FORMATS
     from allocmark.errors import UnknownNameError
-    from allocmark.run import results_folders
+    from allocmark.places import results_folders
 
     if format not in FORMATS:
         raise UnknownNameError("format", format, list(FORMATS))
@@ -159,8 +163,8 @@ def report(
 ) -> None:
     """Write the report of a results folder, or print its tables."""
     from allocmark.errors import UnknownNameError
+    from allocmark.places import reports_beside, results_folder, straight
     from allocmark.report import FORMATS, render_markdown, write_report
-    from allocmark.run import reports_beside, results_folder, straight
 
     if format is not None and format not in FORMATS:
         raise UnknownNameError("format", format, list(FORMATS))
@@ -187,8 +191,8 @@ def compare(
     from allocmark.compare.comparing import compare as compared
     from allocmark.compare.comparing import no_garbage
     from allocmark.errors import UnknownNameError
+    from allocmark.places import results_folder
     from allocmark.report.comparison_text import FORMATS
-    from allocmark.run import results_folder
 
     if format not in FORMATS:
         raise UnknownNameError("format", format, list(FORMATS))
@@ -218,7 +222,7 @@ def gate(
     A first run has nothing to be held against: it passes, with a sentence that says so.
     """
     from allocmark.gate.command import gated
-    from allocmark.run import results_folder
+    from allocmark.places import results_folder
 
     folder = results_folder(results)
     found = gated(folder, against or (), last, rerun, thresholds, format)
@@ -235,7 +239,7 @@ def history(
 ) -> None:
     """Write asv's site of all stacks in the order first run, with its own search for steps."""
     from allocmark.history import build, publish
-    from allocmark.run import results_folder
+    from allocmark.places import results_folder
 
     folder = results_folder(results)
     database = out or folder.parent / "build" / "history"

@@ -30,6 +30,7 @@ from allocmark.errors import (
     UnknownNameError,
 )
 from allocmark.lifetime import end_with_parent
+from allocmark.places import CONFIG, found_project, reports_beside, results_folder
 from allocmark.probes import experiments, run_lock, run_state
 from allocmark.probes.experiment import PROFILES, Experiment, Profile
 from allocmark.probes.run_state import RunState
@@ -46,10 +47,6 @@ from allocmark.progress import shown
 from allocmark.report import write_report
 from allocmark.stack import read_stack
 from allocmark.tracking import FRESH, RESULTS
-
-CONFIG = "asv.conf.json"
-EMULATED_RESULTS = ("build", "emulated", "results")
-"""Below the project, where `suite/start.py run` puts them: a first look leaves the clone clean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,37 +106,6 @@ def _report_command(results: Path) -> str:
     return f"write the report: {shlex.join(command)}"
 
 
-def results_folder(given: Path | None) -> Path:
-    """Return the results folder: the given one, the project's, or one here."""
-    return straight(given or (_found_project() or Path.cwd()) / "results")
-
-
-def results_folders(given: Path | None) -> tuple[Path, ...]:
-    """Return every folder with results of this machine: the given one alone if there is one.
-
-    What was measured on the emulated driver may lie in either of the project's two.
-    """
-    own = results_folder(given)
-    return (own,) if given else (own, own.parent.joinpath(*EMULATED_RESULTS))
-
-
-def reports_beside(results: Path) -> Path:
-    """Return where the report of a results folder goes."""
-    return straight(results).parent / "reports"
-
-
-def straight(path: Path) -> Path:
-    """Return the absolute path without ``..``, so that its parent is that of the folder it names.
-
-    ``..`` leads where the system would go; links after the last one keep their names.
-    """
-    parts = path.absolute().parts
-    if ".." not in parts:
-        return Path(*parts)
-    after = len(parts) - parts[::-1].index("..")
-    return Path(*parts[:after]).resolve().joinpath(*parts[after:])
-
-
 def profile_of(name: str) -> Profile:
     """Return a profile. Raises `UnknownNameError`."""
     if name not in PROFILES:
@@ -149,19 +115,13 @@ def profile_of(name: str) -> Profile:
 
 def _project() -> Path:
     """Return the project's folder. Raises `AllocmarkError` outside of one."""
-    found = _found_project()
+    found = found_project()
     if found is not None:
         return found
     raise AllocmarkError(
         f"there is no {CONFIG} here or above: run this in a clone of allocmark, "
         "or say where results go (--results) and what to measure (--experiment)"
     )
-
-
-def _found_project() -> Path | None:
-    """Return the folder with asv's configuration: this one or the nearest above."""
-    here = Path.cwd()
-    return next((f for f in (here, *here.parents) if (f / CONFIG).is_file()), None)
 
 
 def _has_a_figure(path: Path) -> bool:

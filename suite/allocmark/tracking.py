@@ -17,6 +17,7 @@ from allocmark.allocators import registry
 from allocmark.cells import write_cells
 from allocmark.errors import AllocmarkError, of_system
 from allocmark.lifetime import end_with_parent
+from allocmark.places import results_of
 from allocmark.probes import experiments, run_state
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.session import Session, folder_of, measure_experiments, stoppable
@@ -43,7 +44,7 @@ def measure_cells(experiment_name: str, metrics: Collection[str], project: Path)
     end_with_parent(signal.SIGTERM)
     try:
         with stoppable(), shown() as progress:
-            results = Path(os.environ.get(RESULTS, project / "results"))
+            results = Path(os.environ.get(RESULTS) or results_of(project))
             profile = PROFILES[os.environ.get(PROFILE, "full")]
             share = frameworks.share(os.environ.get(FRAMEWORK))
             stack = read_stack(share.framework, 0)

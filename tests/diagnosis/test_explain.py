@@ -17,7 +17,7 @@ from allocmark import documents
 from allocmark.diagnosis import known
 from allocmark.documents import Document
 from allocmark.figures import Figure
-from allocmark.run import CONFIG, EMULATED_RESULTS
+from allocmark.places import CONFIG, EMULATED_RESULTS
 from allocmark.units import MIB
 
 _SUITE = Path(allocmark.__file__).parents[1]

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from allocmark.places import CONFIG, EMULATED_RESULTS
+
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = "pressure.Counters|streams.PrivatePools"
 """Two experiments that take seconds."""
@@ -71,22 +73,34 @@ class Clone:
         self.git("commit", "-q", "-m", note)
         return self.git("rev-parse", "--short=8", "HEAD")
 
+    @property
+    def results(self) -> Path:
+        """Where runs on the emulated driver save."""
+        return self.path.joinpath(*EMULATED_RESULTS)
+
+    def of_emulated(self) -> list[str]:
+        """Return what has asv look at emulated results, as docs/emulator.md says."""
+        own = self.path / "asv.emulated.json"
+        content = (self.path / CONFIG).read_text()
+        own.write_text(content.replace('"results"', f'"{Path(*EMULATED_RESULTS)}"'))
+        return ["--config", own.name]
+
     def asv_files(self) -> dict[str, bytes]:
         """Return asv's result files by name."""
-        files = (self.path / "results").glob("*/*-stack-*.json")
+        files = self.results.glob("*/*-stack-*.json")
         return {file.name: file.read_bytes() for file in files}
 
     def documents(self) -> Sequence[Path]:
         """Return the probe documents."""
-        return sorted((self.path / "results").rglob("*.json.gz"))
+        return sorted(self.results.rglob("*.json.gz"))
 
 
 def clone_to(path: Path) -> Clone:
     """Make a repository of the working tree's suite at `path`, on its branch main."""
     for name in ("suite", "benchmarks"):
         shutil.copytree(ROOT / name, path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "asv.conf.json", path)
-    (path / ".gitignore").write_text("build/\n__pycache__/\nresults/\n")
+    shutil.copy(ROOT / CONFIG, path)
+    (path / ".gitignore").write_text("build/\n__pycache__/\n")
     clone = Clone(path)
     clone.git("init", "-q", "-b", "main")
     clone.commit("first")

@@ -27,6 +27,11 @@ def test_a_run_asks_nothing_and_saves_under_the_stack(measured: Clone) -> None:
     assert params["cpu"]
 
 
+def test_the_record_is_left_alone(measured: Clone) -> None:
+    assert measured.asv_files() and measured.documents()
+    assert not measured.git("status", "--porcelain")
+
+
 def test_the_home_folder_is_left_alone(measured: Clone) -> None:
     assert not list((measured.path / "build" / "home").rglob("*asv*"))
 
@@ -60,10 +65,10 @@ def test_documents_are_complete(measured: Clone) -> None:
 
 
 def test_show_and_publish_need_no_gpu(measured: Clone) -> None:
-    shown = measured.run("asv", "show", "HEAD", emulated=False)
+    shown = measured.run("asv", "show", *measured.of_emulated(), "HEAD", emulated=False)
     assert shown.returncode == 0, shown.stderr
     assert "streams.PrivatePools.track_held" in shown.stdout
-    published = measured.run("asv", "publish", emulated=False)
+    published = measured.run("asv", "publish", *measured.of_emulated(), emulated=False)
     assert published.returncode == 0, published.stderr
     assert "Skipping" not in published.stdout + published.stderr
     index = json.loads((measured.path / "build/asv-site/index.json").read_text())
@@ -92,7 +97,9 @@ def test_two_commits_can_be_compared(measured: Clone) -> None:
     second = measured.commit("second")
     done = measured.run("asv", "run", "--quick", "--bench", "PrivatePools")
     assert done.returncode == 0, done.stderr
-    compared = measured.run("asv", "compare", first, second, emulated=False)
+    compared = measured.run(
+        "asv", "compare", *measured.of_emulated(), first, second, emulated=False
+    )
     assert compared.returncode == 0, compared.stderr
     line = next(x for x in compared.stdout.splitlines() if "'mempool', 'live'" in x)
     assert " 1.00 " in line
@@ -101,7 +108,7 @@ def test_two_commits_can_be_compared(measured: Clone) -> None:
 def test_a_result_file_of_another_stack_is_refused(measured: Clone) -> None:
     name, content = sorted(measured.asv_files().items())[0]
     measured.git("checkout", "-q", "-B", "main", name.partition("-")[0])
-    (file,) = (measured.path / "results").glob(f"*/{name}")
+    (file,) = measured.results.glob(f"*/{name}")
     data = json.loads(content)
     data["params"]["driver"] = "1.2.3"
     file.write_text(json.dumps(data))

@@ -57,7 +57,7 @@ def left_measuring(clone: Clone) -> list[str]:
 
 
 def state(clone: Clone) -> run_state.RunState:
-    (file,) = (clone.path / "results").rglob(run_state.FILE_NAME)
+    (file,) = clone.results.rglob(run_state.FILE_NAME)
     found = run_state.read(file.parent)
     assert found is not None
     return found

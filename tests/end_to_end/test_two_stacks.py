@@ -49,7 +49,7 @@ def test_each_framework_has_its_stack_and_both_one_run(joined: Clone) -> None:
     assert all(document.figures or document.failures for document in everything)
     valued = {d.subject for d in everything if any(f.value is not None for f in d.figures)}
     assert {"torch-native", "tf-growth", "cuda-malloc"} <= valued
-    files = list((joined.path / "results").rglob(run_state.FILE_NAME))
+    files = list(joined.results.rglob(run_state.FILE_NAME))
     states = [run_state.read(file.parent) for file in files]
     assert len(states) == 2
     assert {state.id for state in states if state} == {document.run for document in everything}
@@ -63,14 +63,14 @@ def test_asv_has_an_environment_for_each_and_shows_both(joined: Clone) -> None:
         "tensorflow",
         "torch",
     ]
-    for words in (("asv", "show", "HEAD"), ("asv", "publish")):
-        done = joined.run(*words, emulated=False)
+    for words in (("show", "HEAD"), ("publish",)):
+        done = joined.run("asv", *words, *joined.of_emulated(), emulated=False)
         assert done.returncode == 0, done.stderr
 
 
 @needs_tensorflow
 def test_the_report_joins_them(joined: Clone) -> None:
-    done = joined.run("allocmark", "report", "--format", "md", emulated=False)
+    done = joined.run("allocmark", "report", "--format", "md")
     assert done.returncode == 0, done.stderr
     parts = [line for line in done.stdout.splitlines() if line.startswith("## emulated-")]
     assert len(parts) == 1
