@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
+from statistics import median, median_high, median_low
 
 from allocmark.compare import environment, means
 from allocmark.compare.judging import Judged, judge
@@ -70,7 +71,9 @@ def _row(couple: Couple, rule: Rule, judged: Judged) -> Row:
     a, b = median(couple.values_a), median(couple.values_b)
     ratio = b / a if a > 0 and b > 0 else None
     if judged.low is not None and len(couple.values_a) + len(couple.values_b) > _ONE_EACH:
-        ratio = median(other / one for other in couple.values_b for one in couple.values_a)
+        # Where the middle is between two, it is halfway in logarithms, as the interval is.
+        ratios = [other / one for other in couple.values_b for one in couple.values_a]
+        ratio = math.sqrt(median_low(ratios) * median_high(ratios))
     return Row(
         couple.source.machine, key.profile, key.probe, key.subject, key.metric,
         next(iter(couple.b.values())).unit, dict(sorted(key.axes)), rule.group, rule.least,
