@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from allocmark import __main__, __version__, cli, doctor
+from allocmark.allocators import registry
 from allocmark.cli import main
 from allocmark.doctor import Finding
 
@@ -157,6 +158,47 @@ def test_an_allocator_file_that_cannot_be_used_is_one_sentence(
     assert error.startswith(f"allocmark: {file} cannot be used: ") and part in error
     assert error.endswith("; it must define ALLOCATORS, a tuple of Allocator instances\n")
     assert error.count("\n") == 1
+
+
+_OWN = """
+from allocmark.allocators.cuda_malloc import ALLOCATORS as known
+ALLOCATORS = tuple(type(known[0])(name) for name in {names!r})
+"""
+
+
+_NO_NAMES = ("../../../../esc", "a b/../x", "/x", "a b", "a\n", "a\0", "a:b", "a*", "é", "٣")
+
+
+@pytest.mark.parametrize("name", [*_NO_NAMES, "", ".", "..", ".hidden", "x" * 65])
+def test_a_name_that_is_no_file_name_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "mine.py").write_text(_OWN.format(names=[name]), encoding="utf-8")
+    words = ("--results", str(tmp_path / "results"), "--allocator-file", str(tmp_path / "mine.py"))
+    assert call(monkeypatch, "run", *words) == 2
+    assert capsys.readouterr().err == (
+        f"allocmark: {name!r:.80} cannot be an allocator's name: use 1 to 64 ASCII letters, "
+        "digits, '.', '_' and '-', not beginning with '.'\n"
+    )
+    assert list(tmp_path.iterdir()) == [tmp_path / "mine.py"]
+
+
+@pytest.mark.parametrize("names", [["torch-native"], ["mine", "mine"]])
+def test_a_name_that_is_taken_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path, names: list[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(_OWN.format(names=names))
+    words = ("--results", str(tmp_path / "results"), "--allocator-file", str(tmp_path / "mine.py"))
+    assert call(monkeypatch, "run", *words) == 2
+    told = f"allocmark: two allocators are named {names[0]!r}: rename yours\n"
+    assert capsys.readouterr().err == told
+    assert list(tmp_path.iterdir()) == [tmp_path / "mine.py"]
+
+
+def test_every_other_name_is_taken_and_the_suites_own_are_such(tmp_path: Path) -> None:
+    names = ["Mine_2.0-x", "-", "0", "x" * 64]
+    (tmp_path / "mine.py").write_text(_OWN.format(names=names))
+    assert set(registry(tmp_path / "mine.py")) - set(registry()) == set(names)
 
 
 def test_a_report_of_nothing_is_one_sentence(

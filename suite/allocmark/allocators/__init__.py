@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
@@ -27,11 +28,15 @@ BASE = (
 """The base allocators: the driver's ways to get memory, its pool at both of its thresholds, and
 each framework's."""
 
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+"""A name is that of documents, and a word of command lines and of asv's own files."""
+
 
 def registry(extra_file: Path | None = None) -> dict[str, Allocator]:
     """Return all allocators by name, in a fixed order: base ones first, then by name.
 
-    `extra_file` is a Python file of the user's with an ``ALLOCATORS`` tuple of its own.
+    `extra_file` is a Python file of the user's with an ``ALLOCATORS`` tuple of its own. Raises
+    `AllocmarkError` where it cannot be used, or for a name that is taken or cannot be a file's.
     """
     found: dict[str, Allocator] = {}
     modules = [
@@ -43,6 +48,11 @@ def registry(extra_file: Path | None = None) -> dict[str, Allocator]:
         modules.append(_load(extra_file))
     for module in modules:
         for allocator in module.ALLOCATORS:
+            if not _NAME.fullmatch(allocator.name):
+                raise AllocmarkError(
+                    f"{allocator.name!r:.80} cannot be an allocator's name: use 1 to 64 ASCII "
+                    "letters, digits, '.', '_' and '-', not beginning with '.'"
+                )
             if allocator.name in found:
                 raise AllocmarkError(f"two allocators are named {allocator.name!r}: rename yours")
             found[allocator.name] = allocator
