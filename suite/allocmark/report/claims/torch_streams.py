@@ -32,6 +32,7 @@ def stream_pools(case: Case) -> Verdict:
         "",
         (float(many["streams"]),),
     )
+    case.show("held", Text("reserved on the most streams", "流最多时的保留量"), many)
     shared = case.rows("streams", "reserved_bytes", subject="torch-async", use="one-shot")
     alike = [row for row in shared if row["bytes"] == _BYTES and row["streams"] == streams]
     note = Text("", "")
@@ -42,16 +43,16 @@ def stream_pools(case: Case) -> Verdict:
             alike[0],
         )
         note = Text(
-            " The backend cudaMallocAsync shares one pool and holds {async}.",
-            "cudaMallocAsync 后端共用一个池，只占 {async}。",
+            " Over cudaMallocAsync it is {async}.",
+            "在 cudaMallocAsync 后端下为 {async}。",
         )
     ruling = Ruling.HOLDS if growth == streams else Ruling.IN_PART
     return case.verdict(
         Ruling.FAILS if growth <= 1 else ruling,
         Text(
-            "The same block on {streams} streams in turn reserves {growth} times as much."
-            + note.en,
-            "同一块依次在 {streams} 个流上使用，保留量为 {growth} 倍。" + note.zh,
+            "A block of 2 MiB on {streams} streams in turn leaves {held} reserved, {growth} times "
+            "what it leaves on one." + note.en,
+            "2 MiB 的块依次在 {streams} 个流上使用，保留 {held}，为单流的 {growth} 倍。" + note.zh,
         ),
         Text(
             "A freed block may only be reused in the order of its own stream.",
