@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -194,6 +195,63 @@ def test_a_failure_of_venv_is_one_sentence(
         environment.Environment(tmp_path / "build" / "venv", (), "maker").prepare()
 
 
+LOCALES = (
+    {"LC_ALL": "C"},
+    {"LC_ALL": "POSIX"},
+    {"LC_ALL": "C", "PYTHONUTF8": "0"},
+    {"LC_ALL": "xx_XX.ISO-8859-1"},  # There is none: Python then knows ASCII only.
+    {"LC_ALL": "C.UTF-8"},
+)
+
+
+def test_an_environment_in_a_path_of_any_letters_is_used_in_every_locale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, below = tmp_path / "mein Gerät" / "suite", tmp_path / "日本'\"\\" / "site-packages"
+    for folder, module in ((own, "of_the_clone"), (below, "of_the_layer_below")):
+        folder.mkdir(parents=True)
+        (folder / f"{module}.py").write_text("")
+
+    def make(folder: Path) -> None:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+
+    monkeypatch.setattr(environment, "_make", make)
+    monkeypatch.setattr(environment, "SUITE", own)
+    env = environment.environment([str(below)], ["torch"], own.parent / "build" / "venv")
+    env.prepare()
+    code = "import os, of_the_clone, of_the_layer_below as o; print(os.fsencode(o.__file__))"
+    for variables in LOCALES:
+        done = subprocess.run(
+            [env.python, "-c", code],
+            env={"PATH": os.environ["PATH"], **variables},
+            capture_output=True,
+            check=False,
+        )
+        expected = repr(os.fsencode(below / "of_the_layer_below.py"))
+        assert done.stdout.decode() == f"{expected}\n", (variables, done.stderr)
+        assert environment.read_note(env.folder).maker == env.maker
+
+
+def test_every_python_of_the_environment_reads_and_writes_utf_8(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONUTF8", "0")
+    monkeypatch.setattr(commands, "_check_machine", lambda command: None)
+    monkeypatch.setattr(commands, "set_up", lambda command: os.environ["PYTHONUTF8"])
+    monkeypatch.setitem(commands._COMMANDS, "test", lambda found, rest: int(found))
+    assert commands.main(["test"]) == 1
+
+
+def test_what_the_starter_reads_and_writes_names_its_encoding() -> None:
+    for path in sorted((ROOT / "suite" / "starter").glob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                words = {word.arg for word in call.keywords}
+                of_text = call.func.attr in ("read_text", "write_text") or "errors" in words
+                assert "encoding" in words or not of_text, f"{path.name}:{call.lineno}"
+                assert "text" not in words, f"{path.name}:{call.lineno}"
+
+
 def test_a_full_folder_is_said_before_anything_is_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,8 +399,8 @@ def _start(clone: Path, python: Path, *words: str, **variables: str) -> tuple[in
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what git tracks, as a repository."""
-    folder = tmp_path_factory.mktemp("start") / "clone"
+    """A copy of what git tracks, as a repository, in a path with letters beyond ASCII."""
+    folder = tmp_path_factory.mktemp("start") / "klön-日本"
     folder.mkdir()
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -393,7 +451,7 @@ def test_what_the_starting_interpreter_brings_is_used(
         pytest.skip("the packages of this interpreter lie in no folder that can be lent")
     (packages / "lent.pth").write_text("\n".join(here) + "\n")
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
-    code, said = _start(clone, host_python, "run", "--help", **offline)
+    code, said = _start(clone, host_python, "run", "--help", **offline, LC_ALL="C")
     assert (code, "adding" in said) == (0, False), said
     assert "--quick" in said
     code, said = _start(clone, host_python, "run", "--help", **offline)

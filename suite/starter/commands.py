@@ -41,6 +41,7 @@ _SIZES = {
 }
 _TENSORFLOW = "--tensorflow"
 _TENSORFLOW_PYTHON = "ALLOCMARK_PYTHON_TENSORFLOW"
+_UTF8 = "PYTHONUTF8"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         print(_USAGE, end="", file=sys.stdout if wanted_help else sys.stderr)
         return 0 if wanted_help else EXIT_START
     command, rest = arguments[0], list(arguments[1:])
+    os.environ[_UTF8] = "1"  # The environment's Pythons read and write text alike in each locale.
     try:
         _from_outside(arguments)
         _check_machine(command)

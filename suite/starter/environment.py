@@ -67,7 +67,7 @@ class Environment:
         kept = told.groups if told.contents == contents else []
         note = Note(self.maker, contents, sorted({*groups, *kept}), sys.executable)
         scratch = self.folder / f"{_MARKER}.{os.getpid()}"
-        scratch.write_text(json.dumps(asdict(note), indent=1))
+        scratch.write_text(json.dumps(asdict(note), indent=1), encoding="utf-8")
         scratch.rename(self.folder / _MARKER)
 
     def prepare(self) -> None:
@@ -76,16 +76,17 @@ class Environment:
             return
         shutil.rmtree(self.folder, ignore_errors=True)
         _make(self.folder)
-        lines = [str(SUITE)]
+        lines = [f"import os, sys; sys.path.append({_spelled(SUITE)})"]
         lines += [
-            f"import os, site; os.environ.get({BARE!r}) or site.addsitedir({path!r})"
+            f"import os, site; os.environ.get({BARE!r}) or site.addsitedir({_spelled(path)})"
             for path in self.below
         ]
-        (self.packages / _LAYER).write_text("\n".join(lines) + "\n")
+        (self.packages / _LAYER).write_text("\n".join(lines) + "\n", encoding="ascii")
         # Of asv too: where the interpreter below has it, pip installs none and makes no command.
         for name in ("allocmark", "asv"):
             command = self.folder / "bin" / name
-            command.write_text(f'#!/bin/sh\nexec "$(dirname "$0")/python" -m {name} "$@"\n')
+            text = f'#!/bin/sh\nexec "$(dirname "$0")/python" -m {name} "$@"\n'
+            command.write_text(text, encoding="utf-8")
             command.chmod(0o755)
         # From here on it is known whose it is; no group is set up yet.
         self.remember(())
@@ -98,7 +99,7 @@ class Environment:
         inherited = os.environ.get("PYTHONPATH", "")
         for folder in [*self.below, *filter(None, inherited.split(os.pathsep))]:
             changed = Path(folder).stat().st_mtime_ns if Path(folder).is_dir() else 0
-            digest.update(f"{folder}\0{changed}\0".encode())
+            digest.update(os.fsencode(f"{folder}\0{changed}\0"))
         return digest.hexdigest()
 
 
@@ -107,16 +108,24 @@ def environment(
 ) -> Environment:
     """Return the environment of the running interpreter, layered over these site folders."""
     maker = [str(ROOT), sys.executable, sys.version, *below, "frameworks:", *frameworks]
-    digest = hashlib.sha256("\0".join(maker).encode()).hexdigest()
+    digest = hashlib.sha256(os.fsencode("\0".join(maker))).hexdigest()
     return Environment(folder, tuple(below), digest)
 
 
 def read_note(folder: Path) -> Note:
     """Return what an environment remembers of itself; empty where it does not."""
     try:
-        return Note(**json.loads((folder / _MARKER).read_text()))
+        return Note(**json.loads((folder / _MARKER).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return Note()
+
+
+def _spelled(path: Path | str) -> str:
+    """Return an expression for a path, of its bytes: they name the same folder in every locale.
+
+    Python 3.11 and 3.12 read .pth files in the locale's encoding, in UTF-8 mode too.
+    """
+    return f"os.fsdecode({os.fsencode(path)!r})"
 
 
 def _sources() -> Iterable[Path]:
@@ -132,7 +141,11 @@ def _make(folder: Path) -> None:
             "use a clone in a folder that you may write to"
         ) from error
     done = subprocess.run(
-        [sys.executable, "-m", "venv", str(folder)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "venv", str(folder)],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
     )
     if done.returncode == 0:
         return

@@ -28,7 +28,11 @@ def missing(environment: Environment, groups: Sequence[str]) -> dict[str, str | 
     """Return what the environment lacks for these groups: distribution to locked version."""
     script = Path(__file__).parent / "requirements.py"
     done = subprocess.run(
-        [str(environment.python), str(script), *groups], capture_output=True, text=True, check=False
+        [str(environment.python), str(script), *groups],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
     )
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
@@ -69,7 +73,7 @@ def _install(environment: Environment, pins: Sequence[str], entries: dict[str, l
     lines = [line for pin in pins for line in entries[pin.partition("==")[0]]]
     with tempfile.TemporaryDirectory(prefix="allocmark-start-") as scratch:
         wanted = Path(scratch) / "requirements.txt"
-        wanted.write_text("\n".join(lines) + "\n")
+        wanted.write_text("\n".join(lines) + "\n", encoding="utf-8")
         command = [str(environment.python), "-m", "pip", "install", "--no-deps", "--no-user"]
         command += ["--require-hashes", "--disable-pip-version-check", "--no-input"]
         variables = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
@@ -77,7 +81,7 @@ def _install(environment: Environment, pins: Sequence[str], entries: dict[str, l
             [*command, "-r", str(wanted)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             env={**variables, BARE: "1"},
         )

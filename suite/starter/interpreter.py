@@ -67,7 +67,7 @@ def _version(distributions: tuple[str, ...]) -> str:
 def _is_cpu_torch(folder: Path) -> bool:
     """Return whether torch's own version file says that it was built without CUDA."""
     try:
-        told = _CUDA_LINE.search((folder / "version.py").read_text())
+        told = _CUDA_LINE.search((folder / "version.py").read_text(encoding="utf-8"))
     except OSError:
         return False
     return told is not None and told[1].strip() == "None"

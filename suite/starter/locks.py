@@ -32,7 +32,7 @@ def entries(paths: Iterable[Path]) -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {}
     for path in paths:
-        for entry in _entries(path.read_text()):
+        for entry in _entries(path.read_text(encoding="utf-8")):
             match = _PIN.match(entry)
             if match is None:
                 raise ValueError(
@@ -55,7 +55,7 @@ def needs(paths: Iterable[Path]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for path in paths:
         needed = ""
-        for line in path.read_text().splitlines():
+        for line in path.read_text(encoding="utf-8").splitlines():
             if match := _PIN.match(line):
                 needed = normalized(match["name"])
             elif (note := _VIA.match(line)) and needed:

@@ -27,7 +27,7 @@ CORE = "core"
 
 def declared(groups: Sequence[str], pyproject: Path = PYPROJECT) -> list[str]:
     """Return the requirements that the project declares for the core and its extras."""
-    project = tomllib.loads(pyproject.read_text())["project"]
+    project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
     found: list[str] = []
     for group in groups:
         found += (
