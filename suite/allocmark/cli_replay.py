@@ -41,7 +41,10 @@ def replay(
 
 def record(
     command: Annotated[list[str], typer.Argument(help="The command, after --.")],
-    out: Annotated[Path, typer.Option(help="The snapshot's file.")] = Path("snapshot.pickle"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The snapshot's file, a new one (default: snapshot.pickle, or -2, …)."),
+    ] = None,
     on_oom: Annotated[bool, typer.Option("--on-oom", help="Write at OOM only.")] = False,
     max_entries: Annotated[
         int | None, typer.Option(help="Entries to keep, the newest (default: a million).")

@@ -15,6 +15,7 @@ import pytest
 
 import allocmark
 from allocmark import foreground
+from allocmark.errors import AllocmarkError
 from allocmark.recording.record import Options, record
 
 _HOOK = Path(allocmark.__file__).parent / "recording" / "hook"
@@ -123,6 +124,97 @@ def test_a_full_disk_is_told_alone_and_by_the_file_asked_for(
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith(f"allocmark: the disk is full: {out} could not be written at exit; ")
     assert second == "allocmark: no snapshot at some time: what the program told of it is cut off"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that started commands were asked to write; none is."""
+    asked: list[str] = []
+
+    def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+        asked.append(json.loads(environment["ALLOCMARK_RECORD"])["out"])
+        return 0
+
+    monkeypatch.setattr(foreground, "run", run)
+    return asked
+
+
+_TAKEN = ("s.pickle", "s.rank0.pickle", "s.rank11.pickle", "s.pid7.pickle", "s.rank0-2.pickle")
+
+
+@pytest.mark.parametrize("there", [*_TAKEN, "s.pickle/", "s.pickle@"])
+def test_a_recording_that_is_there_is_never_replaced(
+    tmp_path: Path, started: list[str], there: str
+) -> None:
+    place = tmp_path / there.strip("/@")
+    if there.endswith("/"):
+        place.mkdir()
+    elif there.endswith("@"):
+        place.symlink_to(tmp_path / "nowhere")
+    else:
+        place.write_text("mine")
+    with pytest.raises(AllocmarkError) as told:
+        record(["x"], Options(tmp_path / "s.pickle"))
+    assert str(told.value) == f"{place} is there already: move it away, or name another --out"
+    assert (told.value.exit_code, started) == (2, [])
+    if place.is_file():
+        assert place.read_text() == "mine"
+
+
+def test_what_is_no_recording_of_this_name_is_in_nobodys_way(
+    tmp_path: Path, started: list[str]
+) -> None:
+    for name in ("s", "s.pickle.old", "s.rankx.pickle", "s.rank0xpickle", "as.rank0.pickle"):
+        (tmp_path / name).write_text("")
+    record(["x"], Options(tmp_path / "s.pickle"))
+    assert started == [str(tmp_path / "s.pickle")]
+
+
+@pytest.mark.parametrize(
+    ("there", "name"),
+    [
+        ((), "snapshot.pickle"),
+        (("snapshot.pickle",), "snapshot-2.pickle"),
+        (("snapshot-2.pickle",), "snapshot.pickle"),
+        (("snapshot.pickle", "snapshot-2.pickle"), "snapshot-3.pickle"),
+        (("snapshot.rank0.pickle",), "snapshot-2.pickle"),
+        (("snapshot.pickle", "snapshot-2.rank3.pickle"), "snapshot-3.pickle"),
+    ],
+)
+def test_without_a_name_the_next_free_one_is_taken(
+    tmp_path: Path,
+    started: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    there: Sequence[str],
+    name: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for one in there:
+        (tmp_path / one).write_text("mine")
+    record(["x"], Options())
+    assert started == [str(tmp_path / name)]
+
+
+_NO_LINKS = "import os; os.link = lambda *_: (_ for _ in ()).throw(OSError(95, 'no links'));"
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_came_there_meanwhile_is_not_replaced(tmp_path: Path, links: bool) -> None:
+    for name in ("s.pickle", "s-2.pickle"):
+        (tmp_path / name).write_text("another's")
+    at_oom = "import torch; torch.cuda.start(); torch.cuda.observer(0, 1, 2, 3)"
+    _, reports = program(tmp_path, ("" if links else _NO_LINKS) + at_oom)
+    assert {report["file"] for report in reports} == {str(tmp_path / "s-3.pickle")}
+    assert [report["why"] for report in reports] == [
+        "oom",
+        "exit",
+    ]  # Its own file, it does replace.
+    facts = pickle.loads((tmp_path / "s-3.pickle").read_bytes())["allocmark"]
+    assert facts["why"] == "exit"
+    names = {path.name: path.read_bytes() for path in tmp_path.glob("*s*") if path.is_file()}
+    assert sorted(names) == ["s-2.pickle", "s-3.pickle", "s.pickle"]
+    assert names["s.pickle"] == names["s-2.pickle"] == b"another's"
+    assert not list(tmp_path.glob(".recording-*"))
 
 
 def test_without_cuda_nothing_is_written(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ from allocmark import foreground
 from allocmark.errors import DISK_FULL, EXIT_UNCLEAR, AllocmarkError, DiskFullError
 from allocmark.units import format_bytes
 
+DEFAULT = Path("snapshot.pickle")
 _HOOK = Path(__file__).parent / "hook"
 _VARIABLE = "ALLOCMARK_RECORD"
 _PATH = "PYTHONPATH"
@@ -24,9 +27,12 @@ MOST_ENTRIES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where to write, how many entries to keep, whether with stacks, and whether only at OOM."""
+    """Where to write, how many entries to keep, whether with stacks, and whether only at OOM.
 
-    out: Path
+    Without a place it is `DEFAULT`, or the next free name after it.
+    """
+
+    out: Path | None = None
     max_entries: int = MOST_ENTRIES
     stacks: bool = True
     on_oom: bool = False
@@ -36,13 +42,16 @@ def record(command: Sequence[str], options: Options) -> int:
     """Run a command and return its exit status; what was written goes to standard error.
 
     The status is `EXIT_UNCLEAR` where the command succeeded and nothing was written. Raises
-    `AllocmarkError` for a place that cannot be written to or a command that cannot be started.
+    `AllocmarkError` for a place that cannot be written to, one where a recording is already, or a
+    command that cannot be started.
     """
-    out = options.out.absolute()
+    out = (options.out or _free(DEFAULT)).absolute()
     if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
         raise AllocmarkError(
             f"{out.parent} is no folder that can be written to: name another --out"
         )
+    if taken := _taken(out):
+        raise AllocmarkError(f"{taken} is there already: move it away, or name another --out")
     if options.max_entries < 1:
         raise AllocmarkError(f"{options.max_entries} entries cannot be kept: ask for at least 1")
     with tempfile.TemporaryDirectory(prefix="allocmark-record-") as reports:
@@ -66,6 +75,23 @@ def record(command: Sequence[str], options: Options) -> int:
         return status or EXIT_UNCLEAR
     print(f"allocmark: {_nothing(options, started)}", file=sys.stderr)
     return status or (0 if options.on_oom else EXIT_UNCLEAR)
+
+
+def _taken(out: Path) -> Path | None:
+    """Return a file that is there of a recording of this name: its own, or another process's."""
+    if os.path.lexists(out):
+        return out
+    stem, dot, ending = out.name.rpartition(".")
+    stem, ending = (stem, ending) if dot else (ending, "")
+    name = rf"{re.escape(stem)}\.(rank|pid)\d+(-\d+)?{re.escape(dot + ending)}"
+    others = (path for path in out.parent.iterdir() if re.fullmatch(name, path.name))
+    return min(others, default=None)
+
+
+def _free(first: Path) -> Path:
+    """Return the first of a name and its numbered successors that no recording has."""
+    numbered = (first.with_stem(f"{first.stem}-{number}") for number in itertools.count(2))
+    return next(path for path in itertools.chain([first], numbered) if not _taken(path))
 
 
 def _reports(folder: Path) -> list[dict[str, Any]]:

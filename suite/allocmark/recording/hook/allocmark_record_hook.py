@@ -12,6 +12,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import itertools
 import json
 import os
 import pickle
@@ -129,16 +130,14 @@ class _Recorder:
 
     def _claim(self, out: str) -> str:
         """Return a file that no other process of this run writes."""
-        stem, dot, ending = out.rpartition(".")
-        if not dot or "/" in ending:
-            stem, dot, ending = out, "", ""
+        stem, ending = _split(out)
         rank = os.environ.get("RANK", "")
         if rank.isdecimal() and int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
-            return f"{stem}.rank{rank}{dot}{ending}"
+            return f"{stem}.rank{rank}{ending}"
         try:
             os.close(os.open(os.path.join(self._asked["reports"], "first"), os.O_CREAT | os.O_EXCL))  # noqa: PTH118
         except FileExistsError:
-            return f"{stem}.pid{os.getpid()}{dot}{ending}"
+            return f"{stem}.pid{os.getpid()}{ending}"
         return out
 
     def _watch_exceptions(self) -> None:
@@ -187,7 +186,7 @@ class _Recorder:
         try:
             snapshot = self._torch.cuda.memory._snapshot()
             snapshot["allocmark"] = self._facts(why)
-            _write_whole(self._out, snapshot)
+            self._out = _write_whole(self._out, snapshot, own=self._written_at > 0)
         except BaseException as error:
             number = getattr(error, "errno", None)
             self._report(why=why, fault=_words(error), errno=number, out=self._out)
@@ -316,14 +315,43 @@ def _process_bytes(torch: Any, device: int) -> int | None:
     return None
 
 
-def _write_whole(out: str, snapshot: object) -> None:
+def _split(out: str) -> tuple[str, str]:
+    """Return a path without the ending of its name, and that ending with its point."""
+    stem, dot, ending = out.rpartition(".")
+    return (out, "") if not dot or "/" in ending else (stem, dot + ending)
+
+
+def _write_whole(out: str, snapshot: object, own: bool) -> str:
+    """Write a snapshot and return its file: only one of this process's own is replaced."""
     folder = os.path.dirname(os.path.abspath(out))  # noqa: PTH100, PTH120
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".recording-")
     try:
         with os.fdopen(handle, "wb") as stream:
             pickle.dump(snapshot, stream)
-        os.replace(temporary, out)  # noqa: PTH105
+        if own:
+            os.replace(temporary, out)  # noqa: PTH105
+            return out
+        return _place(temporary, out)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108
         raise
+
+
+def _place(temporary: str, out: str) -> str:
+    """Give a file its name, or the next free one where another has come there meanwhile."""
+    stem, ending = _split(out)
+    numbered = (f"{stem}-{number}{ending}" for number in itertools.count(2))
+    for name in itertools.chain([out], numbered):
+        try:
+            os.link(temporary, name)
+        except FileExistsError:
+            continue
+        except OSError:  # A file system without links.
+            if os.path.lexists(name):
+                continue
+            os.rename(temporary, name)  # noqa: PTH104
+            break
+        os.unlink(temporary)  # noqa: PTH108
+        break
+    return name
