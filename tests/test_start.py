@@ -14,6 +14,7 @@ import pytest
 from pip._vendor.packaging.requirements import Requirement
 
 from allocmark import places
+from allocmark.errors import StoppedError
 from starter import commands, environment, installing, locks, requirements
 from starter.errors import StartError
 from starter.interpreter import Framework, frameworks, site_folders
@@ -250,6 +251,22 @@ def test_what_the_starter_reads_and_writes_names_its_encoding() -> None:
                 of_text = call.func.attr in ("read_text", "write_text") or "errors" in words
                 assert "encoding" in words or not of_text, f"{path.name}:{call.lineno}"
                 assert "text" not in words, f"{path.name}:{call.lineno}"
+
+
+@pytest.mark.parametrize("where", ["_from_outside", "_check_machine", "set_up", "_test"])
+def test_ctrl_c_is_a_sentence_and_the_exit_code_of_every_stopped_command(
+    where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("PYTHONUTF8", "1")
+    monkeypatch.setattr(commands, "set_up", lambda command: None)
+    monkeypatch.setattr(commands, where, stopped)
+    monkeypatch.setitem(commands._COMMANDS, "test", commands._test)
+    assert commands.main(["test"]) == StoppedError.exit_code == 3
+    told = "start.py: stopped; starting it again goes on from here\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_full_folder_is_said_before_anything_is_fetched(

@@ -20,4 +20,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    try:
+        raise SystemExit(main())
+    finally:
+        # Under -m, CPython lets SIGINT end a process in which Ctrl-C left the text of an exec() (as
+        # dataclasses have), though it was caught after that; the next exec() makes it forget.
+        exec("")

@@ -17,6 +17,7 @@ from starter.interpreter import Framework, frameworks, site_folders
 from starter.places import EMULATED_RESULTS, ROOT, SUITE, TENSORFLOW_VENV, VENV
 
 EXIT_START = 2
+EXIT_STOPPED = 3  # As each command of allocmark ends by Ctrl-C.
 _TOO_NEW_FOR_TENSORFLOW = (3, 14)
 _USAGE = """usage: python3 suite/start.py COMMAND [ARGUMENTS]
 
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         return EXIT_START
     except KeyboardInterrupt:
         print("start.py: stopped; starting it again goes on from here", file=sys.stderr)
-        return 130
+        return EXIT_STOPPED
 
 
 def set_up(command: str) -> Environment:
