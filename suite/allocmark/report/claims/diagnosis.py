@@ -21,6 +21,7 @@ def _predictor(case: Case, sign: scores.Sign, condition: Text, cause: Text) -> V
     rows = scores.with_sign(case, sign)
     base = scores.base_rate(case, "base", rows)
     precision, recall = scores.score(case, "rule", sign, rows)
+    case.work_out("runs", Text("runs", "运行数"), "count", rows[::2], "runs")
     if scores.lead(case, "lead", sign, rows):
         condition = Text(
             condition.en + " It comes {lead} events before the failure (median).",
@@ -34,10 +35,10 @@ def _rule_30(case: Case) -> Verdict:
         case,
         scores.RULE_30,
         Text(
-            "Of the runs that showed it {rule_precision} failed, of all runs {base}; it announced "
-            "{rule_recall} of the failures.",
-            "出现该迹象的运行有 {rule_precision} 失败，"
-            "全部运行为 {base}；预示了 {rule_recall} 的失败。",
+            "Of the {rule_shown} runs that showed it {rule_precision} failed, of all {runs} "
+            "{base}; it announced {rule_recall} of the failures.",
+            "出现该迹象的 {rule_shown} 次运行有 {rule_precision} 失败，"
+            "全部 {runs} 次为 {base}；预示了 {rule_recall} 的失败。",
         ),
         Text(
             "A cache that can be reused is no fragmentation: the share is large whenever a program "
@@ -52,9 +53,9 @@ def _rule_retries(case: Case) -> Verdict:
         case,
         scores.RULE_RETRIES,
         Text(
-            "Of the runs with a retry {rule_precision} failed, of all runs {base}; it announced "
-            "{rule_recall} of the failures.",
-            "出现重试的运行有 {rule_precision} 失败，全部运行为 {base}；"
+            "Of the {rule_shown} runs with a retry {rule_precision} failed, of all {runs} {base}; "
+            "it announced {rule_recall} of the failures.",
+            "出现重试的 {rule_shown} 次运行有 {rule_precision} 失败，全部 {runs} 次为 {base}；"
             "预示了 {rule_recall} 的失败。",
         ),
         Text(
