@@ -74,6 +74,26 @@ def test_nothing_to_hold_it_against_is_one_sentence(tmp_path: Path) -> None:
     assert first.value.exit_code == 0  # A first run is no fault.
 
 
+def test_a_stack_measured_again_into_one_folder_is_told_what_to_do_and_that_works(
+    tmp_path: Path,
+) -> None:
+    before = document(exact("ooms", 1), run="r1", started="2026-11-01T00:00:00Z")
+    after = document(exact("ooms", 2), run="r2", started="2026-11-02T00:00:00Z")
+    for one in (before, after):
+        put(tmp_path / "once" / "results", one)
+    with pytest.raises(NothingBeforeError) as told:
+        gate(tmp_path / "once", RULES)
+    for words in ("second run of a stack replaces the first", "`nox -s nightly`", "--against"):
+        assert words in str(told.value)
+    for night, one in enumerate((before, after)):
+        put(tmp_path / "nights" / str(night) / "results", one)
+    assert gate(tmp_path / "nights", RULES).outcome == "regression"
+    put(tmp_path / "kept", before)
+    named = [str(tmp_path / "kept")]
+    found = gated(tmp_path / "once" / "results", named, 3, 0, None, "text")
+    assert found.gate.outcome == "regression"
+
+
 def test_a_figure_that_is_lost_is_a_regression(tmp_path: Path) -> None:
     _night(tmp_path, 1, exact("ooms", 0), exact("retries", 0))
     _night(tmp_path, 2, exact("ooms", 0))

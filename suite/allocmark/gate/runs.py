@@ -79,7 +79,9 @@ def baselines_of(
     if not before:
         raise NothingBeforeError(
             f"there is nothing before {candidate.name} to hold it against: the first run of its "
-            "machine, profile and framework passes (--against names a stack that is no earlier one)"
+            "machine, profile and framework passes (a second run of a stack replaces the first in "
+            "its results folder: measure nights into results folders of their own below one, as "
+            "`nox -s nightly` does, or name a stack or folder with --against)"
         )
     return before[-last:]
 
