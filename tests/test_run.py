@@ -17,7 +17,8 @@ from allocmark.errors import AllocmarkError, DiskFullError
 from allocmark.frameworks import Share
 from allocmark.places import CONFIG
 from allocmark.probes import run_state
-from allocmark.probes.session import RunStoppedError, Session
+from allocmark.probes.session import Session
+from allocmark.probes.stopping import RunStoppedError
 from allocmark.run import Options
 
 

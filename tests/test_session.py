@@ -26,12 +26,11 @@ from allocmark.probes.recorder import Recorder
 from allocmark.probes.request import Outcome, Request
 from allocmark.probes.session import (
     NOT_REACHED,
-    RunStoppedError,
     Session,
     mark_rest,
     measure_experiments,
-    stoppable,
 )
+from allocmark.probes.stopping import RunStoppedError, stoppable
 
 FIGURE = Figure("x_bytes", "bytes", "exact", "meter", {}, 1.0)
 

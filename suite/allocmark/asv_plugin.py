@@ -40,12 +40,11 @@ from allocmark.places import RECORD, results_of
 from allocmark.probes import experiments, run_lock, run_state, trial
 from allocmark.probes.experiment import PROFILES, Profile
 from allocmark.probes.session import (
-    STOPPED,
-    RunStoppedError,
     Session,
     folder_of,
     mark_rest,
 )
+from allocmark.probes.stopping import STOPPED, RunStoppedError
 from allocmark.sentences import sentence
 from allocmark.stack import Stack, read_stack
 from allocmark.tracking import FRAMEWORK, FRESH, PROFILE, RESULTS, RUN

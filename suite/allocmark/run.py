@@ -35,14 +35,12 @@ from allocmark.probes import experiments, run_lock, run_state
 from allocmark.probes.experiment import PROFILES, Experiment, Profile
 from allocmark.probes.run_state import RunState
 from allocmark.probes.session import (
-    STOPPED,
-    RunStoppedError,
     Session,
     folder_of,
     measure_experiments,
-    stoppable,
     subjects_of,
 )
+from allocmark.probes.stopping import STOPPED, RunStoppedError, stoppable
 from allocmark.progress import shown
 from allocmark.report import write_report
 from allocmark.stack import read_stack

@@ -20,7 +20,8 @@ from allocmark.lifetime import end_with_parent
 from allocmark.places import results_of
 from allocmark.probes import experiments, run_state
 from allocmark.probes.experiment import PROFILES
-from allocmark.probes.session import Session, folder_of, measure_experiments, stoppable
+from allocmark.probes.session import Session, folder_of, measure_experiments
+from allocmark.probes.stopping import stoppable
 from allocmark.progress import shown
 from allocmark.sentences import sentence
 from allocmark.stack import read_stack

@@ -8,16 +8,12 @@ there is no older document, one is written that says so, and a later run measure
 from __future__ import annotations
 
 import shlex
-import signal
-import threading
 import time
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from allocmark import __version__, documents
@@ -26,31 +22,23 @@ from allocmark.conditions import read_conditions
 from allocmark.documents import Document, Failure
 from allocmark.errors import (
     DISK_FULL,
-    EXIT_UNCLEAR,
-    AllocmarkError,
     DocumentError,
     NewerDocumentError,
     NotMeasurableError,
 )
-from allocmark.figures import Axis, Figure
 from allocmark.frameworks import Share
+from allocmark.probes import outcomes as outcomes_of
 from allocmark.probes.experiment import Experiment, Profile
 from allocmark.probes.launcher import launch_all
 from allocmark.probes.machine_pace import machine_pace
 from allocmark.probes.request import Outcome, Request
 from allocmark.probes.run_state import now
+from allocmark.probes.stopping import RunStoppedError
 from allocmark.progress import Progress
 from allocmark.stack import Stack
 
 NOT_REACHED = "run"
 """The stage of the failure that stands for everything a stopped run did not come to."""
-STOPPED = "stopped: every finished document is saved, the same command goes on from there"
-
-
-class RunStoppedError(AllocmarkError):
-    """The run ended early: what was finished is saved, the rest is not measured."""
-
-    exit_code = EXIT_UNCLEAR
 
 
 @dataclass(frozen=True)
@@ -168,35 +156,6 @@ def mark_rest(
                     return
 
 
-@contextmanager
-def stoppable(*signals: signal.Signals) -> Iterator[None]:
-    """Turn Ctrl-C, and a termination such as asv's, into `RunStoppedError`, or only the `signals`.
-
-    asv answers Ctrl-C by SIGTERM to the process that measures and kills it a second later. After
-    the first one the others are ignored to the end of the process, which says what is saved.
-    """
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in signals or (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # As nohup has it.
-                before[number] = signal.signal(number, _interrupt)
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        raise RunStoppedError(STOPPED) from error
-    finally:
-        for number, handler in before.items():
-            if signal.getsignal(number) is _interrupt:
-                signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    for other in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(other) is _interrupt:
-            signal.signal(other, signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
 def _is_done(path: Path, session: Session) -> bool:
     if not path.exists():
         return False
@@ -248,15 +207,18 @@ def _measure(
         outcomes.append(outcome)
         failures += outcome.failures
         session.progress.step(len(outcomes))
-    figures = _combined(experiment, outcomes, failures)
+    figures = outcomes_of.combined(experiment, outcomes, failures)
     if not figures and not failures:
         failures.append(Failure("start", "nothing was reported"))
     conditions = {
         "before": before,
         "after": _conditions(session),
-        "notes": _notes(outcomes),
+        "notes": outcomes_of.notes(outcomes),
         "processes": len(outcomes),
-        "seconds": {"processes": round(sum(o.seconds for o in outcomes), 3), **_spent(outcomes)},
+        "seconds": {
+            "processes": round(sum(o.seconds for o in outcomes), 3),
+            **outcomes_of.spent(outcomes),
+        },
     }
     return replace(
         blank,
@@ -285,36 +247,6 @@ def _requests(session: Session, experiment: Experiment, subject: str) -> list[Re
         )
         for request in asked
     ]
-
-
-def _combined(
-    experiment: Experiment, outcomes: Sequence[Outcome], failures: list[Failure]
-) -> list[Figure]:
-    """Join the outcomes; an experiment that cannot must not lose what its children read."""
-    try:
-        return experiment.combine(outcomes)
-    except Exception as error:
-        failures.append(Failure("combine", f"{type(error).__name__}: {error}"))
-        return [figure for outcome in outcomes for figure in outcome.figures]
-
-
-def _notes(outcomes: Sequence[Outcome]) -> dict[str, Axis | list[Axis]]:
-    """Return the named values of all children: one where they agree, all where they differ."""
-    told: dict[str, list[Axis]] = {}
-    for outcome in outcomes:
-        for name, value in outcome.notes.items():
-            values = told.setdefault(name, [])
-            if value not in values:
-                values.append(value)
-    return {name: values[0] if len(values) == 1 else values for name, values in told.items()}
-
-
-def _spent(outcomes: Sequence[Outcome]) -> dict[str, float]:
-    """Return the seconds of each stage over all children."""
-    total: Counter[str] = Counter()
-    for outcome in outcomes:
-        total.update(outcome.spent)
-    return {name: round(seconds, 3) for name, seconds in total.items()}
 
 
 def _conditions(session: Session) -> Mapping[str, Any]:
