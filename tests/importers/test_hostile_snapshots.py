@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from snapshot_support import BASE, block, entry, segment, snapshot, write
 
 from allocmark.errors import AllocmarkError
-from allocmark.importers import reader, restricted_pickle
+from allocmark.importers import reader, restricted_pickle, torch_snapshot
 from allocmark.importers.snapshot_columns import NotASnapshotError, convert
 
 
@@ -139,8 +141,7 @@ def test_names_of_frames_cannot_move_a_terminal(tmp_path: Path) -> None:
     ("content", "words"),
     [
         (b"", "is empty"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(64), "refused|damaged"),
-        (b'{"a": 1}', r"damaged or no recording \(its bytes are not those of a pickle\)"),
+        (b"\x80\x04\x00", r"damaged or no recording \(its bytes are not those of a pickle\)"),
         (b"\x1f\x8b" + bytes(40), "damaged"),
         (
             pickle.dumps(snapshot([entry("alloc", BASE, 512)]))[:-20],
@@ -152,6 +153,70 @@ def test_foreign_and_cut_off_files(tmp_path: Path, content: bytes, words: str) -
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(AllocmarkError, match=words):
+        reader.read(path)
+
+
+NO_PICKLES = {
+    "png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+    "its middle": b"PNG\r\n\x1a\n",
+    "jpeg": b"\xff\xd8\xff\xe0\0\x10JFIF",
+    "zip, as torch.save writes it": b"PK\x03\x04" + bytes(30),
+    "elf": b"\x7fELF\x02\x01\x01",
+    "pdf": b"%PDF-1.7\n",
+    "json": b'{"a": 1}',
+    "json, a list": b"[1, 2]",
+    "a licence": b"(c) Somebody\nof the\n",
+    "html": b"<!DOCTYPE html>",
+    "python": b"import torch\n",
+    "a word with c": b"conditions, of a run\nx\n",
+    "text of Windows": "a".encode("utf-16"),
+    "another table": b"Time,Thread,Action\n1,2,allocate\n",
+    "zeros": bytes(64),
+    "a point": b".",
+    "sqlite": b"SQLite format 3\0",
+}
+
+
+@pytest.mark.parametrize("kind", NO_PICKLES)
+def test_what_does_not_begin_like_a_pickle_is_called_none(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_snapshot, "read", None)
+    path = tmp_path / "some.png"
+    path.write_bytes(NO_PICKLES[kind] + os.urandom(50))
+    with pytest.raises(AllocmarkError) as told:
+        reader.read(path)
+    assert str(told.value) == (
+        "some.png is no pickle of a snapshot, no log of RMM and no trace of the suite: name a "
+        "recording (allocmark record makes one)"
+    )
+    assert told.value.exit_code == 2
+
+
+CONTAINERS = st.recursive(
+    st.none() | st.integers() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+
+
+@given(
+    data=st.lists(CONTAINERS, max_size=3) | st.dictionaries(st.text(max_size=4), CONTAINERS),
+    protocol=st.integers(0, pickle.HIGHEST_PROTOCOL),
+    pure=st.booleans(),
+)
+def test_every_pickle_of_a_container_begins_like_one(data: Any, protocol: int, pure: bool) -> None:
+    dumps = pickle._dumps if pure else pickle.dumps  # type: ignore[attr-defined]
+    assert restricted_pickle.looks_like(dumps(data, protocol))
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_recordings_and_calls_are_read_in_every_protocol(tmp_path: Path, protocol: int) -> None:
+    path = tmp_path / "s.pickle"
+    path.write_bytes(pickle.dumps(snapshot([entry("alloc", BASE, 512)]), protocol))
+    assert len(reader.read(path).trace) == 1
+    path.write_bytes(pickle.dumps(Asks(os.system, "true"), protocol))
+    with pytest.raises(AllocmarkError, match=r"is refused: it asks for posix\.system"):
         reader.read(path)
 
 

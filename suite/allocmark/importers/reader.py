@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from allocmark.errors import AllocmarkError
-from allocmark.importers import rmm_csv, torch_snapshot
+from allocmark.importers import restricted_pickle, rmm_csv, torch_snapshot
 from allocmark.importers.recording import Recording
 from allocmark.workloads import trace_file
 
@@ -32,7 +32,12 @@ def read(path: Path, device: int | None = None) -> Recording:
         return rmm_csv.read(path, device)
     if head.startswith(_GZIP):
         return _trace(path, device)
-    return torch_snapshot.read(path, device)
+    if restricted_pickle.looks_like(head):
+        return torch_snapshot.read(path, device)
+    raise AllocmarkError(
+        f"{path.name} is no pickle of a snapshot, no log of RMM and no trace of the suite: "
+        "name a recording (allocmark record makes one)"
+    )
 
 
 def _trace(path: Path, device: int | None) -> Recording:

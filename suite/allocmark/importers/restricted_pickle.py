@@ -9,7 +9,11 @@ limits of the process that reads it (`allocmark.importers.reading_process`).
 from __future__ import annotations
 
 import pickle
+import re
 from typing import IO, Any, NoReturn
+
+_BEGIN = re.compile(rb"\x80[\0-\x20]|[]}]|\([dl]|\(?c[\w.]+\n[\w.]+\n")
+"""From protocol 2 on its number is first; before, a list or a dictionary, or a name."""
 
 
 class RefusedNameError(Exception):
@@ -29,6 +33,14 @@ class _PlainUnpickler(pickle.Unpickler):
 def _shown(name: str) -> str:
     """Return a name that a terminal only shows."""
     return "".join(c if c.isprintable() else "?" for c in name[:80])
+
+
+def looks_like(head: bytes) -> bool:
+    """Whether a file that begins so may be a pickle of a container, or of a call.
+
+    Others would be read as a program, too: a picture's "P" is the order for a persistent object.
+    """
+    return _BEGIN.match(head) is not None
 
 
 def load(stream: IO[bytes]) -> Any:
