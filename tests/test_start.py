@@ -45,6 +45,16 @@ numpy==2.0 ; python_version >= '3.2' \\
 """
 
 
+@pytest.fixture(autouse=True)
+def no_other_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the tests run inside the project's environment, the starter would start itself anew."""
+
+    def refused(*_: object) -> None:
+        raise AssertionError("a test would have become another program")
+
+    monkeypatch.setattr(os, "execv", refused)
+
+
 def _distribution(folder: Path, name: str, version: str, *requires: str) -> None:
     info = folder / f"{name}-{version}.dist-info"
     info.mkdir(parents=True)
@@ -261,6 +271,7 @@ def test_ctrl_c_is_a_sentence_and_the_exit_code_of_every_stopped_command(
         raise KeyboardInterrupt
 
     monkeypatch.setenv("PYTHONUTF8", "1")
+    monkeypatch.setattr(commands, "_from_outside", lambda arguments: None)
     monkeypatch.setattr(commands, "set_up", lambda command: None)
     monkeypatch.setattr(commands, where, stopped)
     monkeypatch.setitem(commands._COMMANDS, "test", commands._test)
