@@ -247,6 +247,7 @@ def test_every_python_of_the_environment_reads_and_writes_utf_8(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYTHONUTF8", "0")
+    monkeypatch.setattr(commands, "_from_outside", lambda arguments: None)
     monkeypatch.setattr(commands, "_check_machine", lambda command: None)
     monkeypatch.setattr(commands, "set_up", lambda command: os.environ["PYTHONUTF8"])
     monkeypatch.setitem(commands._COMMANDS, "test", lambda found, rest: int(found))
