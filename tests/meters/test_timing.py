@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from allocmark.allocators.base import NativeCalls
@@ -231,11 +231,15 @@ def test_quantile_interval_of_one_half_is_the_medians(samples: list[int]) -> Non
     assert quantile_interval(ordered, 0.5) == median_interval(samples)
 
 
+@example(7, 0.5, 0.5)
 @given(st.integers(1, 20_000), st.sampled_from([0.025, 0.5, 0.975]), st.floats(0.01, 0.99))
 def test_the_quantile_of_a_binomial_is_scipys(n: int, probability: float, share: float) -> None:
     from scipy.stats import binom
 
-    assert _fewest(probability, n, share) == int(binom.ppf(probability, n, share))
+    found, expected = _fewest(probability, n, share), int(binom.ppf(probability, n, share))
+    # Where the probability is met exactly, rounding decides, and each may round its own way.
+    met = abs(binom.cdf(min(found, expected), n, share) - probability) < 1e-9
+    assert found == expected or (met and abs(found - expected) == 1)
 
 
 def test_quantile_interval_by_hand() -> None:

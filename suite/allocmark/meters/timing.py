@@ -300,10 +300,14 @@ def quantile_interval(ordered: NDArray[np.int64], quantile: float) -> tuple[floa
     return (float(ordered[low - 1]), float(ordered[high - 1])) if 1 <= low < high <= n else None
 
 
+_ROUNDING = 1e-12
+"""What sums of probabilities may be off by."""
+
+
 def _fewest(probability: float, n: int, share: float) -> int:
     """Return the smallest k with P(X <= k) >= probability, X binomial(n, share).
 
     As scipy.stats has it, whose import takes a second of each process that measures.
     """
     k = max(0, math.ceil(bdtrik(probability, n, share)))
-    return k - 1 if k and bdtr(k - 1, n, share) >= probability else k
+    return k - 1 if k and bdtr(k - 1, n, share) >= probability - _ROUNDING else k
