@@ -75,7 +75,7 @@ def _row(couple: Couple, rule: Rule, judged: Judged) -> Row:
         ratios = [other / one for other in couple.values_b for one in couple.values_a]
         ratio = math.sqrt(median_low(ratios) * median_high(ratios))
     return Row(
-        couple.source.machine, key.profile, key.probe, key.subject, key.metric,
+        couple.source.machine, key.home.profile, key.home.probe, key.home.subject, key.metric,
         next(iter(couple.b.values())).unit, dict(sorted(key.axes)), rule.group, rule.least,
         is_exact(couple), rule.reading, document.emulated, a, b, ratio, judged.low, judged.high,
         judged.q, judged.verdict, judged.note, judged.open, document.command,

@@ -181,7 +181,7 @@ def _readings(both: Sequence[Couple], rules: Sequence[Rule]) -> noise.Readings:
         logarithms([couple.b for couple in both]),
         np.asarray([within(c) if r.reading == "median" else 0.0 for c, r in pairs]),
         # Where processes are alike, each figure is by itself.
-        _numbered((*c.key[:6], r.group) if r.process else c.key for c, r in pairs),
+        _numbered((c.key.home, r.group) if r.process else c.key for c, r in pairs),
         np.asarray([rule.process for rule in rules]),
         np.asarray([rule.figure for rule in rules]),
         _numbered(rule.group for rule in rules),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from allocmark.compare.model import place_text
 from allocmark.compare.pace import at_pace, pace_of, paces
@@ -12,26 +12,8 @@ from allocmark.compare.sides import Pair, Source
 from allocmark.figures import Axis, Figure
 
 
-class Key(NamedTuple):
-    """What makes two figures one cell.
-
-    The meter of a time names its batch, which is fitted to the machine as it is at the moment, so
-    it is left out; that of bytes is part of what was read.
-    """
-
-    machine: str
-    profile: str
-    framework: str
-    stack: str
-    probe: str
-    subject: str
-    metric: str
-    meter: str
-    axes: frozenset[tuple[str, Axis]]
-
-
 class Home(NamedTuple):
-    """The first part of a key: what the figures of a document have in common."""
+    """What the figures of a document have in common."""
 
     machine: str
     profile: str
@@ -42,7 +24,20 @@ class Home(NamedTuple):
 
 
 Spot = tuple[str, str, frozenset[tuple[str, Axis]]]
-"""The rest of a key: metric, meter, axes."""
+"""Which of its home's figures it is: metric, meter, axes."""
+
+
+class Key(NamedTuple):
+    """What makes two figures one cell.
+
+    The meter of a time names its batch, which is fitted to the machine as it is at the moment, so
+    it is left out; that of bytes is part of what was read.
+    """
+
+    home: Home
+    metric: str
+    meter: str
+    axes: frozenset[tuple[str, Axis]]
 
 
 class Run(NamedTuple):
@@ -142,16 +137,16 @@ def couples(pair: Pair) -> tuple[list[Couple], list[Single]]:
     single: list[Single] = []
     for line, place, home, spot, (a, b) in _in_order(cells(pair)):
         if a.figures and b.figures and b.source is not None:
-            both.append(Couple(Key(*home, *spot), place, a.figures, b.figures, b.source, line))
+            both.append(Couple(Key(home, *spot), place, a.figures, b.figures, b.source, line))
         elif a.figures or b.figures:
             has, lacks = ("a", b) if a.figures else ("b", a)
             single.append(Single(place, has, lacks.reason or "there is no such figure", line))
     return both, single
 
 
-def line_of(key: Sequence[Any]) -> str:
-    """Return whose a figure is, in words: the first four fields of its key, or of its home."""
-    return " ".join(word for word in key[:4] if word)
+def line_of(home: Home) -> str:
+    """Return whose figures they are, in words: machine, profile, framework and stack."""
+    return " ".join(filter(None, home[:4]))
 
 
 def _in_order(found: Cells) -> Iterator[tuple[str, str, Home, Spot, tuple[Cell, Cell]]]:
@@ -161,7 +156,7 @@ def _in_order(found: Cells) -> Iterator[tuple[str, str, Home, Spot, tuple[Cell, 
         stacks.setdefault(home[:4], []).append(home)
     names: dict[tuple[str, str], dict[Spot, str]] = {}  # Stack after stack has the same ones.
     for stack in sorted(stacks):
-        line = line_of(stack) if len(stacks) > 1 else ""
+        line = line_of(stacks[stack][0]) if len(stacks) > 1 else ""
         here = []
         for home in stacks[stack]:
             known = names.setdefault((home.probe, home.subject), {})

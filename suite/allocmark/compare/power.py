@@ -260,7 +260,7 @@ def _joined(sides: Sequence[Side]) -> Side:
 
 
 def _process(couple: Couple, rule: Rule) -> tuple[str, ...]:
-    return (*couple.key[:6], rule.group)
+    return (*couple.key.home, rule.group)
 
 
 def _of(power: Power, rule: Rule) -> Group:

@@ -114,7 +114,7 @@ class _Pair:
     @property
     def asked(self) -> bool:
         """Whether it should be settled."""
-        context = self.couple.key.probe == "context"
+        context = self.couple.key.home.probe == "context"
         return (self.timed and self.hit) or (context and not self.exact)
 
     @property
