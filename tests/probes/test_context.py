@@ -105,9 +105,14 @@ class Scripted(Subject):
 @pytest.fixture
 def meters(monkeypatch: pytest.MonkeyPatch) -> ScriptedMeters:
     made = ScriptedMeters()
-    monkeypatch.setattr(stages, "MemoryMeters", lambda device: made)
     monkeypatch.setattr(stages, "_STILL_S", 0.0)
     return made
+
+
+def run(
+    subject: Subject, loading: str, meters: Any, sent: Sent, import_seconds: float = 0.0
+) -> None:
+    measure_stages(subject, loading, meters, 0, import_seconds, sent.recorder)
 
 
 def sets(meters: ScriptedMeters, process: int, device: int, info: int) -> Callable[[], None]:
@@ -126,7 +131,7 @@ def test_each_stage_is_what_came_since_the_one_before(meters: ScriptedMeters) ->
             "first kernel": "has none",
         }
     )
-    measure_stages(made, "LAZY", 0, 1.5, sent.recorder)
+    run(made, "LAZY", meters, sent, 1.5)
     assert sent.one("stage_seconds", stage="import").value == 1.5
     values = {
         (f.metric, f.axes["stage"], f.meter): f.value if f.reason is None else f.reason
@@ -151,7 +156,7 @@ def test_a_stage_that_fails_is_the_reason_of_all_after_it(meters: ScriptedMeters
 
     sent, never = Sent(), sets(meters, 1, 1, 1)
     made = Scripted({"init": fail, "context": never, "first kernel": "has none"})
-    measure_stages(made, "EAGER", 0, 0.0, sent.recorder)
+    run(made, "EAGER", meters, sent)
     assert sent.one("stage_seconds", stage="init").reason == "cuInit failed"
     reason = "not reached: init could not be done (cuInit failed)"
     assert sent.one("stage_seconds", stage="context").reason == reason
@@ -167,7 +172,7 @@ def test_a_neighbour_spoils_what_is_read_of_the_whole_gpu(meters: ScriptedMeters
 
     sent = Sent()
     made = Scripted({"context": step, "first tensor": sets(meters, 520, 902, 902)})
-    measure_stages(made, "LAZY", 0, 0.0, sent.recorder)
+    run(made, "LAZY", meters, sent)
     disturbed = sent.one("stage_bytes", stage="context", meter=NVML_DEVICE)
     assert "another process" in (disturbed.reason or "")
     assert sent.one("stage_bytes", stage="context", meter=NVML_PROCESS).value == 518
@@ -176,7 +181,7 @@ def test_a_neighbour_spoils_what_is_read_of_the_whole_gpu(meters: ScriptedMeters
 
 def test_the_cells_are_those_that_are_sent(meters: ScriptedMeters) -> None:
     sent = Sent()
-    measure_stages(Scripted(dict.fromkeys(STAGES[1:], "has none")), "LAZY", 0, 0.0, sent.recorder)
+    run(Scripted(dict.fromkeys(STAGES[1:], "has none")), "LAZY", meters, sent)
     placed = {(f.metric, f.unit, f.meter, tuple(f.axes.items())) for f in sent.figures}
     expected = {(m, u, meter, tuple(a.items())) for m, u, meter, a in stages.cells("LAZY")}
     assert placed == expected

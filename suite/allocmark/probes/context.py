@@ -57,6 +57,7 @@ from typing import Any
 from allocmark.allocators.base import Allocator
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure
+from allocmark.meters.memory import MemoryMeters
 from allocmark.probes.context_cause import cause_cells, measure_cause
 from allocmark.probes.context_processes import Workers, measure_processes, process_cells
 from allocmark.probes.context_stages import cells, measure_stages
@@ -88,6 +89,7 @@ class Context(Experiment):
     def __init__(self) -> None:
         self._subject: Subject | None = None
         self._import_seconds = 0.0
+        self._meters: MemoryMeters | None = None
         self._workers: Workers | None = None
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
@@ -130,14 +132,18 @@ class Context(Experiment):
         self._subject = subject_of(request.subject)
         self._subject.load()
         self._import_seconds = time.perf_counter() - begin
+        if request.parameters["part"] == "cold":
+            # NVML creates no context, and a hundred processes need not wait for it.
+            self._meters = MemoryMeters(request.device)
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         device = request.device
         match request.parameters["part"]:
             case "cold":
-                assert self._subject
+                assert self._subject and self._meters
                 loading = request.parameters["module_loading"]
-                measure_stages(self._subject, loading, device, self._import_seconds, recorder)
+                imported = self._import_seconds
+                measure_stages(self._subject, loading, self._meters, device, imported, recorder)
             case "triggers":
                 measure_triggers(request.subject, device, recorder)
             case "cause":

@@ -44,10 +44,15 @@ def axes_of(metric: str, stage: str, loading: str, meter: str) -> dict[str, Axis
 
 
 def measure_stages(
-    subject: Subject, loading: str, device: int, import_seconds: float, recorder: Recorder
+    subject: Subject,
+    loading: str,
+    meters: MemoryMeters,
+    device: int,
+    import_seconds: float,
+    recorder: Recorder,
 ) -> None:
     """Go through the stages. What one cannot do is the reason of its cells and of those after."""
-    log = _Log(MemoryMeters(device), loading, recorder)
+    log = _Log(meters, loading, recorder)
     log.add(IMPORT, import_seconds)  # It was imported ahead, and touched no GPU.
     failed: str | None = None
     for stage, step in subject.steps(device).items():
