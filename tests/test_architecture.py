@@ -17,6 +17,7 @@ FOUNDATION = {
         "compile",
         "documents",
         "errors",
+        "bytecode",
         "figures",
         "foreground",
         "interpreters",

@@ -254,6 +254,29 @@ def test_every_python_of_the_environment_reads_and_writes_utf_8(
     assert commands.main(["test"]) == 1
 
 
+@pytest.mark.parametrize("own", [None, "/their/own"])
+def test_bytecode_is_kept_in_the_build_folder_where_it_may_not_lie_beside_its_source(
+    own: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str | None] = []
+
+    def command(found: object, rest: list[str]) -> int:
+        told.extend(map(os.environ.get, ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")))
+        return 0
+
+    monkeypatch.setenv("PYTHONUTF8", "1")
+    for name, value in (("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONPYCACHEPREFIX", own)):
+        monkeypatch.setenv(name, value or "")
+        if value is None:
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(commands, "_from_outside", lambda arguments: None)
+    monkeypatch.setattr(commands, "_check_machine", lambda command: None)
+    monkeypatch.setattr(commands, "set_up", lambda command: None)
+    monkeypatch.setitem(commands._COMMANDS, "test", command)
+    assert commands.main(["test"]) == 0
+    assert told == [None, own or str(ROOT / "build" / "bytecode")]
+
+
 def test_what_the_starter_reads_and_writes_names_its_encoding() -> None:
     for path in sorted((ROOT / "suite" / "starter").glob("*.py")):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

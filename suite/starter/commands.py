@@ -14,7 +14,7 @@ from starter.environment import Environment, environment, read_note
 from starter.errors import StartError
 from starter.installing import complete, missing
 from starter.interpreter import Framework, frameworks, site_folders
-from starter.places import EMULATED_RESULTS, ROOT, SUITE, TENSORFLOW_VENV, VENV
+from starter.places import BYTECODE, EMULATED_RESULTS, ROOT, SUITE, TENSORFLOW_VENV, VENV
 
 EXIT_START = 2
 EXIT_STOPPED = 3  # As each command of allocmark ends by Ctrl-C.
@@ -43,6 +43,7 @@ _SIZES = {
 _TENSORFLOW = "--tensorflow"
 _TENSORFLOW_PYTHON = "ALLOCMARK_PYTHON_TENSORFLOW"
 _UTF8 = "PYTHONUTF8"
+_NO_BYTECODE, _BYTECODE = "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,6 +58,9 @@ def main(arguments: Sequence[str]) -> int:
         _from_outside(arguments)
         _check_machine(command)
         ready = set_up(command)
+        if os.environ.pop(_NO_BYTECODE, None):
+            # Else each of hundreds of processes compiles its framework anew, seconds of each.
+            os.environ.setdefault(_BYTECODE, str(BYTECODE))
         return _COMMANDS[command](ready, rest)
     except StartError as error:
         print(f"start.py: {error}", file=sys.stderr)

@@ -132,6 +132,25 @@ def test_a_stray_setting_of_the_user_is_not_inherited(monkeypatch: pytest.Monkey
     assert environment["CUDA_MODULE_LOADING"] == "LAZY"
 
 
+def test_children_keep_what_they_compile_where_the_environment_forbids_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def bytecode(**variables: str) -> list[str | None]:
+        names = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        environment = child_environment(Request("latency", "x", 1.0))
+        return [environment.get(name) for name in names]
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = str(tmp_path / "allocmark" / "bytecode")
+    assert bytecode() == [None, None]
+    assert bytecode(PYTHONDONTWRITEBYTECODE="1") == [None, cache]
+    assert bytecode(PYTHONDONTWRITEBYTECODE="1", PYTHONPYCACHEPREFIX="/own") == [None, "/own"]
+
+
 def test_a_child_that_cannot_be_started_has_a_reason_and_leaks_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

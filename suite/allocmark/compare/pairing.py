@@ -91,6 +91,9 @@ class Single:
     line: str
 
 
+_DISTURBED = "noisy-cpu"
+"""The flag of a time too few readings of which came from a quiet core."""
+
 Cells = dict[Home, dict[Spot, tuple[Cell, Cell]]]
 """Every cell, of A and of B."""
 
@@ -137,11 +140,23 @@ def couples(pair: Pair) -> tuple[list[Couple], list[Single]]:
     single: list[Single] = []
     for line, place, home, spot, (a, b) in _in_order(cells(pair)):
         if a.figures and b.figures and b.source is not None:
-            both.append(Couple(Key(home, *spot), place, a.figures, b.figures, b.source, line))
+            key, quiet_a, quiet_b = Key(home, *spot), _quiet(a.figures), _quiet(b.figures)
+            both.append(Couple(key, place, quiet_a, quiet_b, b.source, line))
         elif a.figures or b.figures:
             has, lacks = ("a", b) if a.figures else ("b", a)
             single.append(Single(place, has, lacks.reason or "there is no such figure", line))
     return both, single
+
+
+def _quiet(figures: Mapping[Run, Figure]) -> Mapping[Run, Figure]:
+    """Return the runs whose core was quiet, all where none was.
+
+    What was refused was so by the work beside a reading, never by the reading: leaving it out
+    favours neither side.
+    """
+    if len(figures) == 1:
+        return figures
+    return {run: f for run, f in figures.items() if _DISTURBED not in f.flags} or figures
 
 
 def line_of(home: Home) -> str:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from typing import IO, Any
 
-from allocmark import interpreters
+from allocmark import bytecode, interpreters
 from allocmark.documents import Failure
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure, Series
@@ -55,7 +55,7 @@ def child_environment(request: Request) -> dict[str, str]:
     Hashing is seeded alike in all, so that one process differs from the next in one thing less.
     """
     kept = {name: value for name, value in os.environ.items() if name not in _RESET}
-    ours = interpreters.environment(request.framework, kept)
+    ours = interpreters.environment(request.framework, bytecode.kept(kept))
     return {**ours, "PYTHONHASHSEED": "0", **request.environment}
 
 
