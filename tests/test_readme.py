@@ -52,14 +52,14 @@ def test_the_stated_figures_are_the_measured_ones(figures: pd.DataFrame) -> None
     (path,) = (PROJECT / "results" / "nvidia-h200").glob("torch*/full/latency.torch-native.json.gz")
     notes = documents.read(path).conditions["notes"]
     seen = notes["core pace seen ns"] / notes["core pace ns"]
-    assert seen < 1
+    pace = "faster" if seen < 1 else "slower"
     kept = shown("half freed") - shown("half freed, cache emptied")
     last = context("first matrix product", "LAZY"), context("first matrix product", "EAGER")
     for stated in (
         f"| {context('context', 'LAZY'):.0f} MiB by NVML before any tensor; {last[0]:.0f} MiB",
         f"and {last[1]:.0f} MiB when modules are loaded EAGER",
         f"a 2 MiB hit takes {pair('hit'):.2f} µs for alloc and free at one core pace",
-        f"({pair('hit') * seen:.2f} µs by the clock, on a core that ran faster)",
+        f"({pair('hit') * seen:.2f} µs by the clock, on a core that ran {pace})",
         f"a miss some {pair('miss'):.0f} µs",
         f"falls from {shown('all freed'):.0f} to {shown('all freed, cache emptied'):.0f} MiB",
         f"it falls by {kept:.0f} MiB",

@@ -320,6 +320,24 @@ def test_times_given_at_two_paces_are_brought_to_one() -> None:
     assert b == 6.0
 
 
+def test_a_run_on_a_disturbed_core_counts_only_where_its_side_has_no_other() -> None:
+    """On a core that another program shares, hits read 1.7 times as long."""
+
+    def run(number: int, disturbed: bool) -> Document:
+        seen = hits(number, process=1.7 if disturbed else 1.0)
+        marked = [replace(f, flags=(*f.flags, "noisy-cpu")) for f in seen] if disturbed else seen
+        return document(*marked, run=f"r{number}")
+
+    quiet = side(run(1, False), run(2, False), run(3, False))
+    some, all_of_them = (
+        _compared(quiet, side(*(run(n, n in disturbed) for n in (4, 5, 6))))
+        for disturbed in ({5}, {4, 5, 6})
+    )
+    assert set(_verdicts(some)) == {"same"}
+    assert max(row.ratio or 0 for row in some.rows) < 1.1
+    assert set(_verdicts(all_of_them)) == {"worse"}
+
+
 def test_different_gpus_are_a_study() -> None:
     other = {**FACTS, "machine": "other-gpu", "gpu": "Other GPU"}
     found = _compared(document(exact("ooms", 0)), document(exact("ooms", 1), facts=other, run="r2"))

@@ -11,6 +11,7 @@ from allocmark.allocators.base import Allocator
 from allocmark.probes.experiment import Experiment, Profile
 from allocmark.probes.replaying import allocator_of
 from allocmark.probes.request import Request
+from allocmark.workloads import catalog
 
 
 class AllocatorExperiment(Experiment):
@@ -51,6 +52,8 @@ class AllocatorExperiment(Experiment):
 
     def prepare(self, request: Request) -> None:
         allocator_of(request).prepare()
+        for workload in request.parameters.get("workloads", ()):
+            catalog.load(workload)  # Unpacked while another child measures, and kept.
 
     def _allocator(self, subject: str) -> Allocator:
         return self._known.get(subject) or registry()[subject]

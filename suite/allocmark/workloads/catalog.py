@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -22,8 +23,9 @@ def recorded_names() -> list[str]:
     return list(_recorded())
 
 
+@cache
 def load(name: str, scale: float = 1.0) -> Trace:
-    """Return a workload.
+    """Return a workload, the same one each time: it is not to be changed.
 
     A recorded one ignores `scale`: its sizes, its order and the allocator's decisions belong to
     one program, and no program exists whose tensors are all a constant times larger. Raises
