@@ -254,6 +254,26 @@ def test_every_python_of_the_environment_reads_and_writes_utf_8(
     assert commands.main(["test"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "workers"),
+    [([], ["2"]), (["tests/compare", "-x"], ["2"]), (["-n", "0"], ["0"]), (["--pdb"], [])],
+)
+def test_tests_run_two_side_by_side_unless_told_otherwise(
+    arguments: list[str], workers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def become(command: list[str]) -> int:
+        seen.extend(command)
+        return 0
+
+    monkeypatch.setattr(commands, "_become", become)
+    monkeypatch.chdir(ROOT)
+    commands._test(environment.Environment(ROOT, (), "maker"), arguments)
+    assert [seen[i + 1] for i, word in enumerate(seen) if word == "-n"] == workers
+    assert seen[-len(arguments) :] == arguments or not arguments
+
+
 @pytest.mark.parametrize("own", [None, "/their/own"])
 def test_bytecode_is_kept_in_the_build_folder_where_it_may_not_lie_beside_its_source(
     own: str | None, monkeypatch: pytest.MonkeyPatch

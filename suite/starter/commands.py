@@ -204,7 +204,11 @@ def _run(env: Environment, arguments: list[str]) -> int:
 
 def _test(env: Environment, arguments: list[str]) -> int:
     os.chdir(ROOT)
-    return _become([str(env.python), "-m", "pytest", *arguments])
+    # Most tests wait for a process of their own; a file's tests share what they are tried on.
+    side_by_side = ["-n", "2", "--dist", "loadfile"]
+    if any(argument.startswith(("-n", "--pdb")) for argument in arguments):
+        side_by_side = []
+    return _become([str(env.python), "-m", "pytest", *side_by_side, *arguments])
 
 
 def _lint(env: Environment, arguments: list[str]) -> int:
