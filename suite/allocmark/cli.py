@@ -207,7 +207,9 @@ def gate(
     against: Annotated[
         list[str] | None, typer.Option(help="A stack or folder to hold it against (repeatable).")
     ] = None,
-    last: Annotated[int, typer.Option(min=1, help="So many of the last good runs.")] = 3,
+    last: Annotated[
+        int, typer.Option(min=1, help="So many of the runs before it, good or bad.")
+    ] = 3,
     rerun: Annotated[
         int, typer.Option(min=0, help="Measure what is unclear again, up to so many times.")
     ] = 0,
@@ -227,6 +229,8 @@ def gate(
     folder = results_folder(results)
     found = gated(folder, against or (), last, rerun, thresholds, format)
     typer.echo(found.text, nl=False)
+    for reason in found.not_held:
+        typer.echo(f"not held against anything: {reason}", err=True)
     raise typer.Exit(found.exit_code(exit_unclear))
 
 

@@ -51,7 +51,8 @@ def test_gate_ends_with_one_for_a_regression(
     assert _call(monkeypatch, "gate", "--results", str(results)) == 1
     assert "gate: regression: 1 figures are worse" in capsys.readouterr().out
     same = ("gate", "--results", str(results), "--against", NEWER)
-    assert _call(monkeypatch, *same) == 0
+    assert _call(monkeypatch, *same) == 2
+    assert "is the run itself" in capsys.readouterr().err
 
 
 def test_gate_says_what_it_cannot(

@@ -70,6 +70,31 @@ def test_an_exact_figure_that_differs_between_runs_of_a_side_is_unclear() -> Non
     assert _verdicts(_compared(side(*runs), side(runs[1]))) == ["unclear"]
 
 
+@pytest.mark.parametrize(
+    ("earlier", "now", "verdict"),
+    [
+        ((1, 1, 2), 10, "worse"),  # A step was accepted, and another came.
+        ((2, 1, 1), 0, "better"),
+        ((1, 2, 2), 2, "unclear"),
+        ((1, 3, 3), 2, "unclear"),
+    ],
+)
+def test_what_is_beyond_every_earlier_run_is_no_matter_of_steps_among_them(
+    earlier: tuple[int, ...], now: int, verdict: Verdict
+) -> None:
+    runs = [document(exact("ooms", n), run=f"r{i}") for i, n in enumerate(earlier)]
+    found = _compared(side(*runs), side(document(exact("ooms", now), run="now")))
+    assert _verdicts(found) == [verdict]
+
+
+def test_two_values_that_differ_are_not_shown_as_one() -> None:
+    a, b = (exact("peak_reserved_bytes", (1 << 31) + n, "bytes", workload="w") for n in (0, 1))
+    found = _compared(document(a, probe="fragmentation"), document(b, probe="fragmentation"))
+    for text in (as_text(found), as_markdown(found)):
+        assert "2,147,483,648 bytes" in text
+        assert "2,147,483,649 bytes" in text
+
+
 def test_a_process_that_is_slower_throughout_is_no_regression() -> None:
     """Two quick runs on a shared host: all hits of a process 4 to 5 % apart."""
     found = _compared(document(*hits(1)), document(*hits(2, process=1.045), run="r2"))
@@ -336,6 +361,7 @@ def test_a_run_on_a_disturbed_core_counts_only_where_its_side_has_no_other() -> 
     assert set(_verdicts(some)) == {"same"}
     assert max(row.ratio or 0 for row in some.rows) < 1.1
     assert set(_verdicts(all_of_them)) == {"worse"}
+    assert all(row.note.endswith("; noisy-cpu in B") for row in all_of_them.rows)
 
 
 def test_different_gpus_are_a_study() -> None:

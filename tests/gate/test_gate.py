@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,7 +92,78 @@ def test_a_stack_measured_again_into_one_folder_is_told_what_to_do_and_that_work
     put(tmp_path / "kept", before)
     named = [str(tmp_path / "kept")]
     found = gated(tmp_path / "once" / "results", named, 3, 0, None, "text")
-    assert found.gate.outcome == "regression"
+    assert found.gates[0].outcome == "regression"
+
+
+def test_a_step_among_the_earlier_runs_hides_no_further_one(tmp_path: Path) -> None:
+    for day, bytes_ in enumerate((1, 1, 2, 10), 1):
+        _night(tmp_path, day, exact("peak_reserved_bytes", bytes_ << 30, "bytes"))
+    assert gate(tmp_path, RULES, last=3).outcome == "regression"
+
+
+def _tensorflow(root: Path, day: int, value: int) -> None:
+    """Write the other framework's part of a night's run."""
+    facts = {**FACTS, "framework": "tensorflow"}
+    one = document(
+        *(exact("retries", value), exact("ooms", 0)),
+        subject="tf-growth",
+        run=f"t{day}",
+        started=f"2026-11-{day:02}T00:10:00Z",
+        facts=facts,
+    )
+    put(root / f"night{day}" / "results", one, STACK.replace("torch", "tensorflow"))
+
+
+def test_each_framework_of_the_newest_run_is_held_against_its_own(tmp_path: Path) -> None:
+    for day, ooms in ((1, 0), (2, 1)):
+        _night(tmp_path, day, exact("ooms", ooms))
+        _tensorflow(tmp_path, day, 3)
+    found = gated(tmp_path, (), 3, 0, None, "text")
+    assert [one.outcome for one in found.gates] == ["fine", "regression"]
+    assert found.exit_code(0) == 1
+    assert found.text.count("gate: ") == 2
+    alone = gated(tmp_path, (), 3, 0, None, "json")
+    assert len(json.loads(alone.text)["verdicts"]) and len(alone.gates) == 1
+    assert "gate it as text or md" in alone.not_held[0]
+    _tensorflow(tmp_path, 3, 3)
+    _night(tmp_path, 3, exact("ooms", 1), driver="581.2")
+    shutil.rmtree(next((tmp_path / "night3").rglob("torch*")))
+    assert [one.outcome for one in gated(tmp_path, (), 1, 0, None, "text").gates] == ["fine"]
+
+
+def test_what_against_names_counts_as_far_as_it_is_on_the_line(tmp_path: Path) -> None:
+    record, copy = tmp_path / "record", tmp_path / "copy"
+    _night(record, 1, exact("ooms", 0))
+    _tensorflow(record, 1, 3)
+    shutil.copytree(record, copy)
+    _night(record, 2, exact("ooms", 0))
+    found = gated(record, [str(copy)], 3, 0, None, "text")
+    assert [one.outcome for one in found.gates] == ["fine"]
+    for against, told in (
+        (record / "night2", "is the run itself"),
+        (next(copy.rglob("tensorflow*")), "holds no quick run of torch on test-gpu"),
+    ):
+        with pytest.raises(AllocmarkError, match=told) as error:
+            gated(record, [str(against)], 3, 0, None, "text")
+        assert error.value.exit_code == 2
+
+
+def test_naming_what_shares_nothing_is_no_pass(tmp_path: Path) -> None:
+    _night(tmp_path, 1, exact("ooms", 0))
+    other = document(exact("ooms", 0), probe="streams", run="r2", started="2026-11-02T00:00:00Z")
+    _make_part(put(tmp_path / "night2" / "results", other))
+    with pytest.raises(AllocmarkError, match="was measured before") as error:
+        gated(tmp_path, [str(tmp_path / "night1")], 3, 0, None, "text")
+    assert error.value.exit_code == 2
+
+
+def test_a_newest_run_that_cannot_be_read_is_not_judged(tmp_path: Path) -> None:
+    _night(tmp_path, 1, exact("ooms", 0))
+    path = _night(tmp_path, 2, exact("ooms", 0))
+    path.write_bytes(path.read_bytes()[:40])
+    (path.parent / "streams.x.json.gz").write_bytes(path.read_bytes())
+    with pytest.raises(AllocmarkError):
+        gate(tmp_path, RULES)
 
 
 def test_a_figure_that_is_lost_is_a_regression(tmp_path: Path) -> None:
@@ -184,7 +256,7 @@ def test_exit_codes(tmp_path: Path) -> None:
     _night(tmp_path, 1, exact("ooms", 1), *hits(1))
     _night(tmp_path, 2, exact("ooms", 1), *(stepped(figure, 1.06) for figure in hits(2)))
     found = gated(tmp_path, (), 1, 0, None, "text")
-    assert found.gate.outcome == "unclear"
+    assert found.gates[0].outcome == "unclear"
     assert (found.exit_code(0), found.exit_code(2)) == (0, 2)
     _night(tmp_path, 3, exact("ooms", 2))
     assert gated(tmp_path, (), 1, 0, None, "text").exit_code(2) == 1
@@ -198,7 +270,7 @@ def test_a_read_only_record_is_enough(tmp_path: Path) -> None:
         if path.is_dir():
             path.chmod(0o555)
     try:
-        assert gated(tmp_path, (), 1, 0, None, "json").gate.outcome == "fine"
+        assert gated(tmp_path, (), 1, 0, None, "json").gates[0].outcome == "fine"
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
     finally:
         for path in before:

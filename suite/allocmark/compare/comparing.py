@@ -12,7 +12,7 @@ from statistics import median, median_high, median_low
 from allocmark.compare import environment, means
 from allocmark.compare.judging import Judged, judge
 from allocmark.compare.model import Comparison, Missing, Row, SideFacts
-from allocmark.compare.pairing import Couple, Single, couples
+from allocmark.compare.pairing import DISTURBED, Couple, Single, couples
 from allocmark.compare.readings import as_read, is_exact
 from allocmark.compare.sides import Pair, Side, paired, read_both
 from allocmark.compare.thresholds import Rule, Thresholds, load
@@ -78,9 +78,21 @@ def _row(couple: Couple, rule: Rule, judged: Judged) -> Row:
         couple.source.machine, key.home.profile, key.home.probe, key.home.subject, key.metric,
         next(iter(couple.b.values())).unit, dict(sorted(key.axes)), rule.group, rule.least,
         is_exact(couple), rule.reading, document.emulated, a, b, ratio, judged.low, judged.high,
-        judged.q, judged.verdict, judged.note, judged.open, document.command,
+        judged.q, judged.verdict, _note(couple, judged), judged.open, document.command,
         couple.line,
     )  # fmt: skip
+
+
+def _note(couple: Couple, judged: Judged) -> str:
+    """Return the note; a difference is to be read with what disturbed the core of a side."""
+    if judged.verdict == "same":
+        return judged.note
+    noisy = [
+        letter
+        for letter, side in (("A", couple.a), ("B", couple.b))
+        if any(DISTURBED in figure.flags for figure in side.values())
+    ]
+    return f"{judged.note}; noisy-cpu in {' and '.join(noisy)}" if noisy else judged.note
 
 
 def _missing(single: Sequence[Single], thresholds: Thresholds) -> list[Missing]:

@@ -89,9 +89,12 @@ def _exact(couple: Couple, rule: Rule) -> Judged:
     a, b = set(couple.values_a), set(couple.values_b)
     if a == b and len(a) == 1:
         return Judged("same", "equal")
-    if len(a) > 1 or len(b) > 1:
-        return Judged("unclear", "exact, yet it differs between runs of one side")
-    return Judged(direction(b.pop() - a.pop(), rule), "not equal")
+    if len(a) == len(b) == 1:
+        return Judged(direction(b.pop() - a.pop(), rule), "not equal")
+    # A side of several nights holds the steps that were accepted between them.
+    if min(b) > max(a) or max(b) < min(a):
+        return Judged(direction(median(b) - median(a), rule), "beyond every run of the other side")
+    return Judged("unclear", "exact, yet it differs between runs of one side")
 
 
 def _with_zero(couple: Couple, rule: Rule) -> Judged:

@@ -91,7 +91,7 @@ class Single:
     line: str
 
 
-_DISTURBED = "noisy-cpu"
+DISTURBED = "noisy-cpu"
 """The flag of a time too few readings of which came from a quiet core."""
 
 Cells = dict[Home, dict[Spot, tuple[Cell, Cell]]]
@@ -156,7 +156,7 @@ def _quiet(figures: Mapping[Run, Figure]) -> Mapping[Run, Figure]:
     """
     if len(figures) == 1:
         return figures
-    return {run: f for run, f in figures.items() if _DISTURBED not in f.flags} or figures
+    return {run: f for run, f in figures.items() if DISTURBED not in f.flags} or figures
 
 
 def line_of(home: Home) -> str:

@@ -36,6 +36,7 @@ from allocmark.compare.sides import Pair, Side, read_side
 from allocmark.compare.tally import CHANGED, SHARE, STEPS, Count, Group, percent
 from allocmark.compare.thresholds import Rule, Thresholds, load
 from allocmark.errors import AllocmarkError
+from allocmark.stopping import until_stopped
 
 MOST_SPLITS = 6
 """So many ways of dealing the runs are tried for each design, figure by figure."""
@@ -280,4 +281,4 @@ def _share(count: Count) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))

@@ -45,18 +45,21 @@ class Source:
 
 @dataclass(frozen=True)
 class Side:
-    """One side. `left_out` names files that cannot be used; `unfinished` runs without an end."""
+    """One side. `left_out` names files that are not used, `unreadable` those of them that cannot be
+    read; `unfinished` runs without an end.
+    """
 
     label: str
     sources: tuple[Source, ...]
     left_out: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
     def restricted(self, lines: Iterable[tuple[tuple[str, str, str], str]]) -> Side:
         """Return the side with only these stacks, each as (line, stack)."""
         kept = set(lines)
         sources = tuple(s for s in self.sources if (s.line, s.stack) in kept)
-        return Side(self.label, sources, self.left_out, self.unfinished)
+        return Side(self.label, sources, self.left_out, self.unfinished, self.unreadable)
 
 
 def read_side(name: str, results: Path) -> Side:
@@ -82,11 +85,12 @@ def read_paths(label: str, paths: Sequence[Path]) -> Side:
 
 
 def _side(label: str, paths: Sequence[Path], every: Iterable[Document | str]) -> Side:
-    sources, left_out = [], []
+    sources, left_out, unreadable = [], [], []
     seen: dict[tuple[str, ...], Path] = {}
     for path, read in zip(paths, every, strict=True):
         if isinstance(read, str):
             left_out.append(read)
+            unreadable.append(read)
             continue
         source = Source(path, path.parent.parent.name, read)
         identity = (*source.line, source.stack, read.run, read.probe, read.subject, read.started)
@@ -97,7 +101,8 @@ def _side(label: str, paths: Sequence[Path], every: Iterable[Document | str]) ->
     if not sources:
         reason = f" ({left_out[0]})" if left_out else ""
         raise AllocmarkError(f"{label} holds no results{reason}: name a stack, a file or a folder")
-    return Side(label, tuple(sources), tuple(left_out), tuple(_unfinished(paths)))
+    unfinished = tuple(_unfinished(paths))
+    return Side(label, tuple(sources), tuple(left_out), unfinished, tuple(unreadable))
 
 
 def _files(name: str, results: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The newest stack against the last good ones."""
+"""The newest run against earlier ones."""
 
 from allocmark.gate.gating import Gate, Outcome, gate
 from allocmark.gate.runs import RecordedRun, runs_below

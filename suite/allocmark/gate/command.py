@@ -8,28 +8,39 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark.compare.thresholds import load
-from allocmark.errors import EXIT_FINE, EXIT_REGRESSION, AllocmarkError, UnknownNameError
+from allocmark.errors import (
+    EXIT_FINE,
+    EXIT_REGRESSION,
+    AllocmarkError,
+    NothingBeforeError,
+    UnknownNameError,
+)
 from allocmark.gate.gating import Gate, gate
 from allocmark.gate.rerunning import rerun_into
-from allocmark.gate.runs import RecordedRun, runs_below
+from allocmark.gate.runs import RecordedRun, candidate_of, newest_of_each_line, runs_below
 from allocmark.report.comparison_text import FORMATS
 from allocmark.stack import is_emulated
 
+ONE_COMPARISON = ("csv", "json")
 OWN_THRESHOLDS = "thresholds.toml"
 """The project's own rules, beside its results, where there are any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gated:
-    """What is printed, and what it rests on."""
+    """What is printed, and what it rests on: the newest run's gate and those of its other lines."""
 
-    gate: Gate
+    gates: tuple[Gate, ...]
     text: str
+    not_held: tuple[str, ...] = ()
+    """Why runs that were made with the newest one are held against nothing."""
 
     def exit_code(self, if_unclear: int) -> int:
         """Return 1 for a regression, `if_unclear` for unclear, else 0."""
-        codes = {"fine": EXIT_FINE, "regression": EXIT_REGRESSION, "unclear": if_unclear}
-        return codes[self.gate.outcome]
+        outcomes = {gate.outcome for gate in self.gates}
+        if "regression" in outcomes:
+            return EXIT_REGRESSION
+        return if_unclear if "unclear" in outcomes else EXIT_FINE
 
 
 def gated(
@@ -40,21 +51,44 @@ def gated(
     thresholds: Path | None,
     format: str,
 ) -> Gated:
-    """Gate the newest run below `results`. Raises `AllocmarkError`."""
+    """Gate the newest run below `results`, and what was measured with it on other lines.
+
+    As CSV and JSON, which hold one comparison, the newest alone. Raises `AllocmarkError`.
+    """
     if format not in FORMATS:
         raise UnknownNameError("format", format, list(FORMATS))
     rules = load(thresholds or own_thresholds(results))
+    named_runs = [run for name in against for run in named(name, results)]
+    runs = runs_below(results)
+    newest = candidate_of(runs, results)
+    gates, texts, not_held = [], [], []
     with tempfile.TemporaryDirectory(prefix="allocmark-gate-") as scratch:
-        found = gate(
-            results,
-            rules,
-            against=[run for name in against for run in named(name, results)],
-            last=last,
-            rerun=rerun_into(Path(scratch), emulated_here=is_emulated()) if rounds else None,
-            rounds=rounds,
-        )
-    text = FORMATS[format](found.comparison)
-    return Gated(found, text if format in ("csv", "json") else f"{text}\n{found.sentence()}\n")
+        for number, candidate in enumerate(newest_of_each_line(runs)):
+            if number and format in ONE_COMPARISON:
+                not_held.append(f"{candidate.name} is not in it: gate it as text or md")
+                continue
+            again = rerun_into(Path(scratch) / str(number), emulated_here=is_emulated())
+            try:
+                found = gate(
+                    results,
+                    rules,
+                    candidate=candidate,
+                    against=named_runs,
+                    last=last,
+                    rerun=again if rounds else None,
+                    rounds=rounds,
+                )
+            except AllocmarkError as error:
+                if candidate == newest:
+                    if against and isinstance(error, NothingBeforeError):
+                        raise AllocmarkError(str(error)) from None
+                    raise
+                not_held.append(str(error))
+                continue
+            text = FORMATS[format](found.comparison)
+            gates.append(found)
+            texts.append(text if format in ONE_COMPARISON else f"{text}\n{found.sentence()}\n")
+    return Gated(tuple(gates), "\n".join(texts), tuple(not_held))
 
 
 def own_thresholds(results: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""Whether the newest stack is as good as the last good ones: fine, a regression, or unclear."""
+"""Whether the newest run is as good as earlier ones: fine, a regression, or unclear."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from allocmark.compare.model import Comparison, Mean, Missing, Row
 from allocmark.compare.sides import Pair, Side, read_paths
 from allocmark.compare.thresholds import Thresholds
 from allocmark.errors import AllocmarkError, NothingBeforeError
-from allocmark.gate.runs import RecordedRun, baselines_of, candidate_of, runs_below
+from allocmark.gate.runs import (
+    RecordedRun,
+    baselines_of,
+    candidate_of,
+    on_its_line,
+    runs_below,
+)
 
 Outcome = Literal["fine", "regression", "unclear"]
 
@@ -61,7 +67,7 @@ class Gate:
         }[self.outcome]
         against = ", ".join(run.name for run in self.baselines[-_TOLD:])
         if (more := len(self.baselines) - _TOLD) > 0:
-            against = f"{more} earlier runs, {against}"
+            against = f"{more} before these, {against}"
         return f"gate: {self.outcome}: {what}: {self.candidate.name} against {against}"
 
 
@@ -78,6 +84,8 @@ def gate(
 ) -> Gate:
     """Hold a run (the newest) against earlier ones of its line (the `last`, without the `bad`).
 
+    `against` names others: those of them that are on its line count.
+
     Documents with figures that more runs can settle are measured again, up to `rounds` times.
     Raises `NothingBeforeError` where there is no earlier run to hold it against, `AllocmarkError`
     where there is no run at all or the machines differ.
@@ -85,7 +93,7 @@ def gate(
     runs = [run for run in runs_below(root) if run.folder not in set(bad)]
     if candidate is None:
         candidate = candidate_of(runs, root)
-    baselines = list(against) or baselines_of(runs, candidate, last)
+    baselines = on_its_line(against, candidate) if against else baselines_of(runs, candidate, last)
     others = sorted({run.machine for run in baselines} - {candidate.machine})
     if others:
         raise AllocmarkError(
@@ -102,8 +110,10 @@ def gate(
                 "earlier figure to hold it against, so it passes"
             )
     with no_garbage():
-        a = read_paths("the last good", paths)
+        a = read_paths("earlier runs", paths)
         b = read_paths("the newest", candidate.documents())
+        if b.unreadable:  # Of what cannot be read nobody can tell whether it is as good as it was.
+            raise AllocmarkError(f"{candidate.name} cannot be judged: {b.unreadable[0]}")
         found = compare_pair(Pair(a, b), thresholds)
     done = 0
     while rerun is not None and done < rounds and (wanted := _wanted(found)):

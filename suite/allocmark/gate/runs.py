@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark import documents
-from allocmark.errors import NoResultsError, NothingBeforeError
+from allocmark.errors import AllocmarkError, NoResultsError, NothingBeforeError
 
 _STATE = "run.state"
 _FRAMEWORK = re.compile(r"[a-z_]+")
@@ -38,9 +38,19 @@ class RecordedRun:
         return self.machine, self.profile, framework[0] if framework else self.stack
 
     @property
+    def results(self) -> Path:
+        """The results folder that it lies in."""
+        return self.folder.parents[2]
+
+    @property
     def name(self) -> str:
         """How people are told of it."""
         return f"{self.machine}/{self.stack} of {self.started or 'an unknown time'}"
+
+    def repeats(self, other: RecordedRun) -> bool:
+        """Whether it is the other one, or a copy of it."""
+        same = self.started == other.started and self.stack == other.stack
+        return self.folder.resolve() == other.folder.resolve() or (bool(self.started) and same)
 
     def documents(self) -> list[Path]:
         """Return its result files."""
@@ -71,7 +81,7 @@ def baselines_of(
         run
         for run in runs
         if run.line == candidate.line
-        and run.folder != candidate.folder
+        and not run.repeats(candidate)
         and run.finished
         and (run.whole or not candidate.whole)
         and run.started <= candidate.started
@@ -84,6 +94,42 @@ def baselines_of(
             "`nox -s nightly` does, or name a stack or folder with --against)"
         )
     return before[-last:]
+
+
+def newest_of_each_line(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
+    """Return the newest run, and those of the other lines in its results folder, newest first.
+
+    One command measures each framework under its own stack.
+    """
+    together = [run for run in runs if run.results == runs[-1].results]
+    found: dict[tuple[str, str, str], RecordedRun] = {}
+    for run in reversed(together):
+        if (run.machine, run.profile) == (runs[-1].machine, runs[-1].profile):
+            found.setdefault(run.line, run)
+    return list(found.values())
+
+
+def on_its_line(against: Sequence[RecordedRun], candidate: RecordedRun) -> list[RecordedRun]:
+    """Return those of the runs that the candidate can be held against.
+
+    All where they are of another machine: that is another question. Raises `AllocmarkError` where
+    there is none.
+    """
+    if all(run.machine != candidate.machine for run in against):
+        return list(against)
+    found = [run for run in against if run.line == candidate.line]
+    if not found:
+        machine, profile, framework = candidate.line
+        raise AllocmarkError(
+            f"what --against names holds no {profile} run of {framework} on {machine}, which "
+            f"{candidate.name} is"
+        )
+    others = [run for run in found if not run.repeats(candidate)]
+    if not others:
+        raise AllocmarkError(
+            f"what --against names is the run itself, {candidate.name}: name an earlier one"
+        )
+    return others
 
 
 def _run(folder: Path) -> RecordedRun:

@@ -79,6 +79,14 @@ def tables(found: Comparison, shown: int = SHOWN) -> list[Table]:
     return kept
 
 
+def both_values(row: Row) -> tuple[str, str]:
+    """Return a row's two values in words, in full where rounding would make them one."""
+    a, b = format_value(row.a, row.unit), format_value(row.b, row.unit)
+    if a == b and row.a != row.b:
+        return f"{row.a:,.15g} {row.unit}", f"{row.b:,.15g} {row.unit}"
+    return a, b
+
+
 def as_markdown(found: Comparison, shown: int = SHOWN, level: int = 1) -> str:
     """Return the comparison as Markdown (GitHub's)."""
     parts = [heading(level, f"{found.a.label} and {found.b.label} compared")]
@@ -196,8 +204,8 @@ def _reaches(found: Comparison) -> Table:
 def _figures(found: Comparison, verdict: Verdict, shown: int, name: Namer) -> Table:
     chosen = found.of(verdict)
     rows = [
-        [label(name(row)), Cell(format_value(row.a, row.unit), row.a, row.unit),
-         Cell(format_value(row.b, row.unit), row.b, row.unit), _ratio_cell(row), label(row.note),
+        [label(name(row)), Cell(both_values(row)[0], row.a, row.unit),
+         Cell(both_values(row)[1], row.b, row.unit), _ratio_cell(row), label(row.note),
          label(row.command)]
         for row in chosen[:shown]
     ]  # fmt: skip

@@ -14,6 +14,7 @@ from allocmark.report.comparison import (
     as_csv,
     as_json,
     as_markdown,
+    both_values,
     namer,
     percent,
     step,
@@ -22,7 +23,6 @@ from allocmark.report.comparison import (
     warnings,
 )
 from allocmark.report.escape import visible
-from allocmark.report.numbers import format_value
 
 FEW = 5
 """So many of what should not be at all."""
@@ -105,10 +105,8 @@ def _unclear(found: Comparison, name: Namer) -> list[str]:
 
 
 def _line(row: Row, name: Namer) -> str:
-    return (
-        f"  {_ratio_text(row):>9}  {format_value(row.a, row.unit)} -> "
-        f"{format_value(row.b, row.unit)}  {visible(name(row))}  ({visible(row.note)})"
-    )
+    a, b = both_values(row)
+    return f"  {_ratio_text(row):>9}  {a} -> {b}  {visible(name(row))}  ({visible(row.note)})"
 
 
 def _more(count: int) -> list[str]:
