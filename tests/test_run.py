@@ -69,6 +69,17 @@ def test_a_subject_is_measured_under_the_stack_of_its_framework(
     assert len({session.run for session in sessions}) == 1
 
 
+def test_an_experiment_that_knows_none_of_the_subjects_is_said(
+    sessions: list[Session], tmp_path: Path
+) -> None:
+    asked = Options(
+        results=tmp_path, experiments=("latency", "context"), subjects=("torch-native",)
+    )
+    with pytest.raises(AllocmarkError, match="context is not measured of torch-native, but of dri"):
+        run.run(asked)
+    assert not sessions
+
+
 def test_a_first_document_of_a_stack_joins_the_run_of_the_other(
     sessions: list[Session], tmp_path: Path
 ) -> None:

@@ -248,10 +248,15 @@ def _subjects(
     """Return the subjects asked for: those named, else those of the user's file, else all."""
     known = registry(options.allocator_file)
     every = PROFILES["full"]
-    possible = dict.fromkeys(known)
-    for experiment in chosen:
-        possible |= dict.fromkeys(experiment.subjects(list(known.values()), every))
+    of_each = {e.name: e.subjects(list(known.values()), every) for e in chosen}
+    possible = dict.fromkeys(known) | dict.fromkeys(name for s in of_each.values() for name in s)
     for name in options.subjects:
         if name not in possible:
             raise UnknownNameError("allocator or subject", name, list(possible))
+    for experiment in options.experiments if options.subjects else ():
+        if not set(options.subjects) & set(of_each[experiment]):
+            raise AllocmarkError(
+                f"{experiment} is not measured of {', '.join(options.subjects)}, but of "
+                f"{', '.join(of_each[experiment])}: name one of these, or leave it out"
+            )
     return list(options.subjects) or sorted(own) or None

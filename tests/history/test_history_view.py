@@ -121,6 +121,16 @@ def test_a_damaged_file_is_left_out_and_named(nights: Path, tmp_path: Path) -> N
     assert "broken.json is no result file of asv" in reason
 
 
+def test_a_stack_that_asv_has_kept_nothing_of_is_named(nights: Path, tmp_path: Path) -> None:
+    versions = ("torch2.11.0-driver580.1", "tensorflow2.21.0-driver580.1")
+    folders = [tmp_path / "more" / "m" / stack / "quick" for stack in versions]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "latency.x.json.gz").touch()
+    (told,) = build([nights, tmp_path / "more"], tmp_path / "history")
+    assert told.startswith(f"{folders[1]} has no result file of asv")
+
+
 def test_nothing_tracked_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(AllocmarkError, match="is tracked"):
         build([tmp_path], tmp_path / "database")

@@ -161,7 +161,8 @@ def _loads(text: bytes) -> Any:
         known = _put_back(data["figures"], lifted) + sum(isinstance(c, str) for c in columns)
     except (AttributeError, KeyError, TypeError):  # Figures or curves that are none.
         return documents.parse(text)
-    data["series"] = []
+    if type(data["series"]) is list:
+        data["series"] = []
     return data if known == len(lifted) else documents.parse(text)
 
 

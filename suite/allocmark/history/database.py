@@ -22,7 +22,7 @@ from typing import Any
 
 from allocmark.documents import write_whole
 from allocmark.errors import DISK_FULL, AllocmarkError, DiskFullError
-from allocmark.history.stacks import TrackedStack, benchmarks_below, stacks_below
+from allocmark.history.stacks import TrackedStack, benchmarks_below, stacks_below, untracked
 
 CONFIG = "asv.conf.json"
 SITE = "html"
@@ -35,8 +35,8 @@ _ENV = "stack"
 def build(roots: Sequence[Path], folder: Path) -> list[str]:
     """Write the database of the results folders `roots` into `folder`, which is new or its own.
 
-    Returns why any file was left out. Raises `AllocmarkError` where nothing is tracked by asv, or
-    `folder` holds something else.
+    Returns why any file or stack was left out. Raises `AllocmarkError` where nothing is tracked by
+    asv, or `folder` holds something else.
     """
     stacks, left_out = stacks_below(list(roots))
     if not stacks:
@@ -52,7 +52,7 @@ def build(roots: Sequence[Path], folder: Path) -> list[str]:
     benchmarks = benchmarks_below(list(roots))
     _write_json(results / "benchmarks.json", benchmarks)
     _write_json(folder / CONFIG, _configuration())
-    return left_out
+    return [*left_out, *untracked(list(roots), stacks)]
 
 
 def publish(folder: Path) -> Path:

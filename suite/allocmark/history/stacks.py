@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from allocmark.documents import SUFFIX
+
+_FRAMEWORK = re.compile(r"[a-z]+")
+"""What a stack's folder begins with."""
 _NO_RESULTS = {"machine.json", "benchmarks.json"}
 _VERSIONS = ("driver", "cuda", "torch", "tensorflow", "python")
 
@@ -59,6 +64,22 @@ def stacks_below(roots: list[Path]) -> tuple[list[TrackedStack], list[str]]:
         found[key] = stack
     order = sorted(found.values(), key=lambda one: (one.first_ms, one.machine, one.env_name))
     return order, left_out
+
+
+def untracked(roots: list[Path], stacks: list[TrackedStack]) -> list[str]:
+    """Return why stacks with documents are not in the history: asv has kept nothing of them."""
+    tracked = {
+        (stack.machine, str(stack.content["params"].get("profile")), framework)
+        for stack in stacks
+        for framework in stack.versions()
+    }
+    folders = {path.parent for root in roots for path in root.rglob(f"*{SUFFIX}")}
+    return [
+        f"{folder} has no result file of asv: measure it without a filter"
+        for folder in sorted(folders)
+        if (framework := _FRAMEWORK.match(folder.parent.name)) is not None
+        and (folder.parents[1].name, folder.name, framework[0]) not in tracked
+    ]
 
 
 def benchmarks_below(roots: list[Path]) -> dict[str, Any]:
