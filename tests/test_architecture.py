@@ -24,7 +24,7 @@ FOUNDATION = {
         "layout",
         "lifetime",
     ),
-    *("progress", "sentences", "statistics", "units"),
+    *("progress", "sentences", "statistics", "stopping", "units"),
 }
 """Modules that any room may use; they know no room."""
 

@@ -7,6 +7,7 @@ import sys
 
 from allocmark.emulator.launcher import emulate
 from allocmark.errors import AllocmarkError
+from allocmark.stopping import until_stopped
 from allocmark.units import parse_bytes
 
 
@@ -33,4 +34,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(until_stopped(main))

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from allocmark.documents import SUFFIX, Document, read
 from allocmark.errors import AllocmarkError
 from allocmark.figures import Figure
+from allocmark.stopping import until_stopped
 from allocmark.units import MIB
 
 _PROFILE = "full"
@@ -267,4 +268,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(until_stopped(main))

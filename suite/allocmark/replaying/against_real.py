@@ -34,6 +34,7 @@ from allocmark.importers import reader
 from allocmark.probes.run_state import now
 from allocmark.replaying.run import Options, replay
 from allocmark.stack import Stack, read_stack
+from allocmark.stopping import until_stopped
 from allocmark.workloads import record, trace_file
 from allocmark.workloads.programs import NAMES
 from allocmark.workloads.recording_process import NATIVE
@@ -180,4 +181,4 @@ def _summary(found: Sequence[Figure]) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(until_stopped(main))

@@ -21,6 +21,7 @@ from allocmark.figures import Figure
 from allocmark.report.escape import visible
 from allocmark.report.numbers import format_value
 from allocmark.statistics import WIDE_INTERVAL
+from allocmark.stopping import until_stopped
 
 NEAR = 0.05
 """Two medians agree if they differ by at most this share of the first."""
@@ -206,4 +207,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))

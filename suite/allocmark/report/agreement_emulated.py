@@ -18,6 +18,7 @@ from allocmark.documents import Document
 from allocmark.errors import EXIT_BAD_INPUT, EXIT_FINE, AllocmarkError
 from allocmark.report.agreement_comparison import compare
 from allocmark.report.agreement_page import FRAGMENTATION, PLACEMENT, Compared, render
+from allocmark.stopping import until_stopped
 
 
 def compare_all(
@@ -78,4 +79,4 @@ def _read(root: Path) -> list[Document]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))

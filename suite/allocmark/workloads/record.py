@@ -20,6 +20,7 @@ from pathlib import Path
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator
 from allocmark.errors import AllocmarkError, UnknownNameError
+from allocmark.stopping import until_stopped
 from allocmark.workloads import trace_file
 from allocmark.workloads.programs import NAMES
 from allocmark.workloads.recording_process import NATIVE
@@ -148,4 +149,4 @@ def _summary(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(until_stopped(main))

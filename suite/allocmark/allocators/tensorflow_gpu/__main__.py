@@ -9,6 +9,7 @@ from pathlib import Path
 from allocmark.allocators.tensorflow_gpu import shim
 from allocmark.errors import EXIT_BAD_INPUT, EXIT_FINE, AllocmarkError
 from allocmark.sentences import sentence
+from allocmark.stopping import until_stopped
 
 _USAGE = "usage: python -m allocmark.allocators.tensorflow_gpu build FILE"
 
@@ -32,4 +33,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))
