@@ -86,6 +86,25 @@ def test_a_regression_is_told_until_it_is_accepted(
     assert _night(tmp_path, monkeypatch, _measured(2, driver="581.2"))[0].outcome == "fine"
 
 
+@pytest.mark.parametrize("worse", [1, 2])
+def test_that_nothing_moved_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worse: float
+) -> None:
+    _night(tmp_path, monkeypatch, _measured(1))
+    _, text = _night(tmp_path, monkeypatch, _measured(worse))
+    assert text.count("Nothing in the stack moved") == 1
+
+
+@pytest.mark.parametrize(("code", "ended"), [(1, 2), (2, 2), (3, 3), (130, 3)])
+def test_a_measuring_that_was_stopped_stops_the_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, ended: int
+) -> None:
+    monkeypatch.setattr("allocmark.foreground.run", lambda *_: code)
+    with pytest.raises(AllocmarkError, match="the same command carries the night on") as raised:
+        run_night(Options(tmp_path / "record", tmp_path / "scratch", "pinned"), print)
+    assert raised.value.exit_code == ended
+
+
 def test_no_night_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = _night(tmp_path, monkeypatch, _measured(1))
     before = {path: path.read_bytes() for path in first.folder.rglob("*") if path.is_file()}

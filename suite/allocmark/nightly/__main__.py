@@ -1,7 +1,8 @@
 """``python -m allocmark.nightly``: one night of one lane; ``nox -s nightly`` makes its environment.
 
-Exit codes: 0 fine (or the first night), 1 a regression, 2 bad input or a step that failed; with
-``--exit-unclear`` that code where it stays unclear.
+Exit codes: 0 fine (or the first night), 1 a regression, 2 bad input or a step that failed, 3
+where it was stopped (Ctrl-C, a full disk); with ``--exit-unclear`` that code where it stays
+unclear.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from allocmark.errors import EXIT_BAD_INPUT, EXIT_FINE, EXIT_REGRESSION, AllocmarkError
-from allocmark.nightly.night import Options, run_night
 from allocmark.sentences import sentence
+from allocmark.stopping import until_stopped
 
 
 def main(arguments: Sequence[str]) -> int:
     """Do a night, print its summary, return the exit code."""
+    # Here, so that Ctrl-C while they are imported is a sentence, too.
+    from allocmark.nightly.night import Options, run_night
+
     parser = argparse.ArgumentParser(
         prog="python -m allocmark.nightly",
         epilog="What follows -- goes to `allocmark run`: only that is measured.",
@@ -59,4 +63,4 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))

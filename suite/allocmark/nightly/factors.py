@@ -35,6 +35,10 @@ class Factors:
     system: tuple[Change, ...]
     software: tuple[Change, ...]
 
+    def __bool__(self) -> bool:
+        """Return whether anything differs."""
+        return bool(self.system or self.software)
+
     def sentence(self) -> str:
         """Return what moved in one sentence."""
         moved = [f"{c.name} {c.a} to {c.b}" for c in (*self.system, *self.software)]

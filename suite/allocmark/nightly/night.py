@@ -6,16 +6,22 @@ import hashlib
 import json
 import os
 import platform
-import subprocess
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from allocmark import documents
+from allocmark import documents, foreground
 from allocmark.compare.thresholds import Thresholds, load
 from allocmark.documents import write_whole
-from allocmark.errors import EXIT_FINE, AllocmarkError, NothingBeforeError
+from allocmark.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_FINE,
+    EXIT_UNCLEAR,
+    AllocmarkError,
+    NothingBeforeError,
+)
 from allocmark.gate.gating import Gate, gate
 from allocmark.gate.rerunning import measure_again, rerun_into
 from allocmark.gate.runs import RecordedRun, runs_below
@@ -32,6 +38,18 @@ SUMMARY = "summary.md"
 COMPARISON = "comparison.json"
 INTERPRETERS = "interpreters.json"
 """Which interpreter measured which night: of this machine, so beside the record and not in it."""
+
+
+class _MeasuringError(AllocmarkError):
+    """``allocmark run`` did not come to its end, and has said why; what it measured is kept."""
+
+    def __init__(self, code: int, night: Night) -> None:
+        super().__init__(
+            f"measuring ended with exit code {code}: the same command carries the night on "
+            f"({night.folder})"
+        )
+        stopped = code in (EXIT_UNCLEAR, 128 + signal.SIGINT)  # The latter before it could say so.
+        self.exit_code = EXIT_UNCLEAR if stopped else EXIT_BAD_INPUT
 
 
 @dataclass(frozen=True)
@@ -82,12 +100,10 @@ def _measure(options: Options, night: Night) -> None:
     _keep_pace(options.record, night)
     command = [sys.executable, "-m", "allocmark", "run", "--profile", night.profile]
     command += ["--results", str(night.results.absolute()), *options.filters]
-    done = subprocess.run(command, check=False)
-    if done.returncode != EXIT_FINE:
-        raise AllocmarkError(
-            f"measuring ended with exit code {done.returncode}: the same command carries the night "
-            f"on ({night.folder})"
-        )
+    # In our place: Ctrl-C is its own to save what is measured, and must not have it killed.
+    code = foreground.run(command, os.environ)
+    if code != EXIT_FINE:
+        raise _MeasuringError(code, night)
 
 
 def _keep_pace(record: Path, night: Night) -> None:

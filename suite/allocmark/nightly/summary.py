@@ -42,13 +42,15 @@ def summary(night: Night, gate: Gate, moved: Factors, blame: Blame | None) -> st
     """Return the summary of a night that was held against earlier ones."""
     found = gate.comparison
     counts = ", ".join(f"{found.counted()[verdict]} {verdict}" for verdict in VERDICTS)
+    said = moved.sentence()
     parts = [heading(1, title(night, gate))]
     if any(row.emulated for row in found.rows):
         parts.append(band())
     parts += [
         bullets(warnings(found)),
         markdown_line(f"Night {night.folder.name}, profile {night.profile}: {counts}."),
-        markdown_line(f"{moved.sentence()[0].upper()}{moved.sentence()[1:]}."),
+        # Where nothing moved, what is to blame says that first.
+        markdown_line(f"{said[0].upper()}{said[1:]}.") if moved or not blame else "",
         markdown_line(blame.sentence) if blame else "",
     ]
     shown = {table.id: table for table in tables(found, _SHOWN)}
