@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from compare_samples import STACK, document, exact, put
 
 from allocmark.documents import read
-from allocmark.errors import AllocmarkError
-from allocmark.publish import Sources, build
+from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError
+from allocmark.publish.__main__ import main
+from allocmark.publish.folders import marked_site, refuse_foreign
 from allocmark.publish.merging import merge
 from allocmark.publish.pages import Part, write_pages
+from allocmark.publish.site import Sources, build
 
 ROOT = Path(__file__).parents[2]
 
@@ -70,3 +73,97 @@ def test_the_site_has_report_docs_and_data(tmp_path: Path) -> None:
     fetched = re.findall(r'(?:src|href)="(https?:[^"]+\.(?:js|css|woff2?))"',
                          (tmp_path / "out" / "index.html").read_text())  # fmt: skip
     assert not fetched
+
+
+def _missing(page: Path, text: str, pattern: str) -> list[str]:
+    """Return the relative links of a page that lead to no file."""
+    found = [link for link in re.findall(pattern, text) if not re.match(r"[a-z]+:|//", link)]
+    paths = [(link, unquote(link.partition("#")[0].partition("?")[0])) for link in found]
+    return [f"{page.name}: {link}" for link, path in paths if not (page.parent / path).exists()]
+
+
+def test_no_page_links_to_what_the_site_has_not(tmp_path: Path) -> None:
+    write_pages(ROOT / "docs", tmp_path, [])
+    missing = []
+    for page in tmp_path.glob("*.md"):
+        prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+        missing += _missing(page, prose, r"\]\(([^)\s]+)")
+    assert not missing
+
+
+def test_a_link_to_another_file_of_the_project_becomes_its_words(tmp_path: Path) -> None:
+    docs = tmp_path / "project" / "docs"
+    docs.mkdir(parents=True)
+    (docs.parent / "README.md").write_text("# A\n[b](docs/b.md#x), [`tool`](tool.py)\n")
+    (docs.parent / "tool.py").touch()
+    (docs / "b.md").write_text(
+        "# B\n[all](../README.md), [the\ntool](../tool.py), [here](./), [there](https://a.b/c.py),\n"
+        "[above](#b), [gone](../gone.md)\n"
+    )
+    (tmp_path / "pages").mkdir()
+    write_pages(docs, tmp_path / "pages", [])
+    assert (tmp_path / "pages" / "b.md").read_text() == (
+        "# B\n[all](readme.md), the\ntool, here, [there](https://a.b/c.py),\n"
+        "[above](#b), [gone](../gone.md)\n"
+    )
+    assert (tmp_path / "pages" / "readme.md").read_text() == "# A\n[b](b.md#x), `tool`\n"
+
+
+def _files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("out", "scratch", "said"),
+    [
+        ("other", "scratch", "holds something else: name an empty folder"),
+        ("record", "scratch", "name an empty folder"),
+        ("record/night1/site", "scratch", "name an empty folder"),
+        (".", "scratch", "name an empty folder"),
+        ("out", "record/new", "name an empty folder"),
+        ("scratch/site", "scratch", "name an empty folder"),
+        ("other/thesis.txt", "scratch", "cannot be used"),
+    ],
+)
+def test_what_is_not_its_own_is_not_emptied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str, scratch: str, said: str
+) -> None:
+    _put(tmp_path / "record", 1, 1)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").touch()
+    before = _files(tmp_path)
+    words = ["--out", str(tmp_path / out), "--scratch", str(tmp_path / scratch)]
+    assert main([str(tmp_path / "record"), "--project", str(ROOT), *words]) == EXIT_BAD_INPUT
+    assert _files(tmp_path) == before
+    told = capsys.readouterr().err
+    assert told.startswith("allocmark: ") and told.count("\n") == 1
+    assert said in told
+
+
+def test_a_site_is_known_by_its_marker_or_by_its_files(tmp_path: Path) -> None:
+    marked_site(tmp_path / "new")
+    for name in ("index.html", "report/index.html", "data/figures.csv", "search/search_index.json"):
+        path = tmp_path / "old" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    refuse_foreign(tmp_path / "new", tmp_path / "scratch", [])
+    refuse_foreign(tmp_path / "old", tmp_path / "scratch", [])
+    path.unlink()
+    with pytest.raises(AllocmarkError, match="holds something else"):
+        refuse_foreign(tmp_path / "old", tmp_path / "scratch", [])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="MkDocs is not installed")
+def test_the_site_is_made_again_and_again_without_a_broken_link(tmp_path: Path) -> None:
+    _put(tmp_path / "record", 1, 1)
+    sources, out = Sources([tmp_path / "record"], ROOT), tmp_path / "out"
+    build(sources, out, tmp_path / "scratch")
+    build(sources, out, tmp_path / "scratch")
+    (marker,) = out.glob(".*")
+    marker.unlink()  # As an earlier version left it.
+    build(sources, out, tmp_path / "scratch")
+    missing = []
+    # The page for what is not found is read at any address: its links begin at the site's root.
+    for page in set(out.rglob("*.html")) - {out / "404.html"}:
+        missing += _missing(page, page.read_text(), r'<[^>]*\s(?:href|src)="([^"#][^"]*)"')
+    assert not missing

@@ -7,13 +7,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from allocmark.errors import EXIT_FINE, AllocmarkError
-from allocmark.publish.site import Sources, build
+from allocmark.errors import EXIT_FINE, AllocmarkError, of_system
 from allocmark.sentences import sentence
+from allocmark.stopping import until_stopped
 
 
 def main(arguments: Sequence[str]) -> int:
     """Build and say where; returns the exit code."""
+    # Here, so that Ctrl-C while they are imported is a sentence, too.
+    from allocmark.publish.site import Sources, build
+
     parser = argparse.ArgumentParser(prog="python -m allocmark.publish")
     parser.add_argument("roots", nargs="*", type=Path, help="results folders, or folders of them")
     parser.add_argument("--project", type=Path, default=Path(), help="a clone of allocmark")
@@ -27,9 +30,14 @@ def main(arguments: Sequence[str]) -> int:
     except AllocmarkError as error:
         print(sentence(error), file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if (told := of_system(error)) is None:
+            raise
+        print(sentence(told), file=sys.stderr)
+        return told.exit_code
     print(given.out / "index.html")
     return EXIT_FINE
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))

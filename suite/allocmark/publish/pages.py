@@ -7,15 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark.documents import write_whole
 from allocmark.errors import AllocmarkError
 
-_OUTSIDE = re.compile(r"\]\(\.\./([^)#\s]+\.md)(#[^)\s]*)?\)")
-"""A link from a page of the docs to another page of the project."""
+_LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<path>[^)#:\s]+)(?P<fragment>#[^)\s]*)?\)")
+"""A link from a page to another file of the project."""
+_PAGE = ".md"
 CONFIG = "mkdocs.yml"
 
 
@@ -30,10 +31,13 @@ class Part:
 
 
 def write_pages(docs: Path, out: Path, parts: Sequence[Part]) -> None:
-    """Copy the docs into `out`, with the pages they link to elsewhere, and write the first page."""
-    for path in sorted(docs.glob("*.md")):
-        text = _OUTSIDE.sub(lambda link: _copied(docs.parent, out, link), path.read_text("utf-8"))
-        write_whole(out / path.name, text.encode())
+    """Copy the docs into `out`, with the pages they link to elsewhere, and write the first page.
+
+    Of a link to a file of the project that is no page of the site its words are left.
+    """
+    names = _names(docs)
+    for path, name in names.items():
+        write_whole(out / name, _relinked(path, names).encode())
     for path in docs.glob("*.css"):
         shutil.copyfile(path, out / path.name)
     lines = ["# allocmark", "", "How GPU memory is really allocated, measured.", ""]
@@ -58,11 +62,34 @@ def make_site(config: Path, pages: Path, out: Path) -> None:
         raise AllocmarkError(f"MkDocs failed: {(done.stderr or done.stdout).strip()}")
 
 
-def _copied(project: Path, out: Path, link: re.Match[str]) -> str:
-    """Return the link to a copy of the page, which lies with the others on the site."""
-    name = link[1].removesuffix(".md").replace("/", "-").lower() + ".md"
-    shutil.copyfile(project / link[1], out / name)
-    return f"]({name}{link[2] or ''})"
+def _names(docs: Path) -> dict[Path, str]:
+    """Return the pages of the site with their names on it: the docs and the pages they link to."""
+    project = docs.parent.resolve()
+    names = {path.resolve(): path.name for path in sorted(docs.glob(f"*{_PAGE}"))}
+    for page in list(names):
+        for link in _LINK.finditer(page.read_text("utf-8")):
+            path = _target(page, link)
+            if path.suffix == _PAGE and path.is_file() and path.is_relative_to(project):
+                name = "-".join(path.relative_to(project).with_suffix("").parts).lower()
+                names.setdefault(path, name + _PAGE)
+    return names
+
+
+def _relinked(page: Path, names: Mapping[Path, str]) -> str:
+    """Return a page with its links as they are on the site, where all pages are side by side."""
+
+    def relinked(link: re.Match[str]) -> str:
+        path = _target(page, link)
+        if path in names:
+            return f"[{link['text']}]({names[path]}{link['fragment'] or ''})"
+        # What is not there is no link that is known here: MkDocs tells which of them is broken.
+        return link["text"] if path.exists() else link[0]
+
+    return _LINK.sub(relinked, page.read_text("utf-8"))
+
+
+def _target(page: Path, link: re.Match[str]) -> Path:
+    return (page.parent / link["path"]).resolve()
 
 
 def _title(page: Path) -> str:

@@ -9,14 +9,13 @@ from pathlib import Path
 
 from allocmark import history, store
 from allocmark.errors import AllocmarkError
+from allocmark.publish.folders import emptied_scratch, marked_site, refuse_foreign
 from allocmark.publish.merging import merge
 from allocmark.publish.offline import take_offline
 from allocmark.publish.pages import CONFIG, Part, make_site, write_pages
 from allocmark.report import write_report
 
 FIGURES = "figures.csv"
-_MARKER = ".allocmark-site"
-"""Says that a scratch folder is this module's own, to be emptied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +30,11 @@ def build(sources: Sources, out: Path, scratch: Path) -> list[str]:
     """Build the site into `out` and return what was left out of it, in words.
 
     ``index.html`` and the docs, ``report/``, ``history/`` (asv's site by stack), ``data/`` with
-    every figure as CSV. Raises `AllocmarkError` where there are no results.
+    every figure as CSV. Raises `AllocmarkError` where there are no results, and where `out` or
+    `scratch`, which are emptied, hold something else or are not apart from the results.
     """
-    _clear(scratch)
+    refuse_foreign(out, scratch, sources.roots)
+    emptied_scratch(scratch)
     left_out: list[str] = []
     results = merge(sources.roots, scratch / "results")
     pages = scratch / "pages"
@@ -55,14 +56,6 @@ def build(sources: Sources, out: Path, scratch: Path) -> list[str]:
     parts.append(Part("data", FIGURES, "Data", "every figure of the record as CSV"))
     left_out += [f"{item.path}: {item.reason}" for item in loaded.left_out]
     write_pages(sources.project / "docs", pages, parts)
+    marked_site(out)
     make_site(sources.project / CONFIG, pages, out)
     return left_out
-
-
-def _clear(scratch: Path) -> None:
-    if scratch.exists() and any(scratch.iterdir()):
-        if not (scratch / _MARKER).is_file():
-            raise AllocmarkError(f"{scratch} holds something else: name an empty folder")
-        shutil.rmtree(scratch)
-    scratch.mkdir(parents=True, exist_ok=True)
-    (scratch / _MARKER).touch()

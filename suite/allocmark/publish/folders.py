@@ -1,0 +1,61 @@
+"""The folders that publishing empties: only its own, and none that holds what it reads."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from allocmark.errors import AllocmarkError
+
+_SCRATCH_MARKER = ".allocmark-site"
+_SITE_MARKER = ".allocmark-published"
+"""MkDocs leaves hidden files of a site alone."""
+_SITE_FILES = (
+    "index.html", "report/index.html", "data/figures.csv", "search/search_index.json",
+)  # fmt: skip
+"""What tells a site that an earlier version made, without the marker."""
+
+
+def refuse_foreign(out: Path, scratch: Path, roots: Sequence[Path]) -> None:
+    """Raise `AllocmarkError` where emptying `out` or `scratch` would take what is not our own."""
+    for folder, others in ((out, [*roots, scratch]), (scratch, roots)):
+        for other in others:
+            if _overlap(folder.resolve(), other.resolve()):
+                raise AllocmarkError(
+                    f"{folder} and {other} are not apart, and the first is emptied: "
+                    "name an empty folder"
+                )
+    _refuse_unless(_is_site(out), out)
+    _refuse_unless((scratch / _SCRATCH_MARKER).is_file(), scratch)
+
+
+def emptied_scratch(scratch: Path) -> None:
+    """Empty a scratch folder of an earlier time, or make a new one."""
+    if scratch.exists():
+        shutil.rmtree(scratch)
+    _marked(scratch, _SCRATCH_MARKER)
+
+
+def marked_site(out: Path) -> None:
+    """Mark the folder that becomes a site, so that the next one may take its place."""
+    _marked(out, _SITE_MARKER)
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
+
+def _is_site(folder: Path) -> bool:
+    made_before = all((folder / name).is_file() for name in _SITE_FILES)
+    return made_before or (folder / _SITE_MARKER).is_file()
+
+
+def _refuse_unless(own: bool, folder: Path) -> None:
+    if not own and folder.exists() and any(folder.iterdir()):
+        raise AllocmarkError(f"{folder} holds something else: name an empty folder")
+
+
+def _marked(folder: Path, marker: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / marker).touch()
