@@ -203,11 +203,10 @@ def test_a_misplaced_document_is_left_out(tmp_path: Path) -> None:
     assert len(load(tmp_path).sources) == 1
 
 
-@pytest.mark.parametrize("value", [-5.0, math.nan, math.inf])
-def test_an_absurd_value_is_named_and_becomes_an_empty_cell(tmp_path: Path, value: float) -> None:
+def test_an_absurd_value_is_named_and_becomes_an_empty_cell(tmp_path: Path) -> None:
     path = _put(tmp_path, _document(_figure(path="hit"), _figure(path="miss")))
     data = json.loads(gzip.decompress(path.read_bytes()))
-    data["figures"][0] |= {"value": value, "samples": [value]}
+    data["figures"][0] |= {"value": -5.0, "samples": [-5.0]}
     path.write_bytes(gzip.compress(json.dumps(data).encode()))
     store = load(tmp_path)
     row = store.figures.iloc[0]

@@ -9,20 +9,32 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import math
 import os
 import tempfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from allocmark.errors import DocumentError, NewerDocumentError
-from allocmark.figures import Figure, Series
+from allocmark.figures import Figure, Series, check_axes
 
 SCHEMA = 1
 SUFFIX = ".json.gz"
 ERROR_NOTE = "error: "
 """How the name of a note begins that quotes an error; what follows says when it was raised."""
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("probe", "subject", "profile", "run", "started", "command", "suite"), (str,)),
+    **dict.fromkeys(("stack", "conditions"), (dict,)),
+    "seconds": (int, float),
+    "emulated": (bool,),
+}
+_DEEPEST = 20
+"""Levels that the conditions of a document may have."""
+_TOO_DEEP = "it is nested too deep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,26 +119,90 @@ def _write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def read(path: Path, loads: Callable[[bytes], Any] = json.loads) -> Document:
+def parse(text: bytes) -> Any:
+    """Return the data of a document's text; raises `ValueError` also for NaN and Infinity."""
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
+
+
+def read(path: Path, loads: Callable[[bytes], Any] = parse) -> Document:
     """Read one document; `loads` makes data of its text.
 
-    Raises `DocumentError` with one sentence for a file that is damaged, not a document, or
-    written by a newer allocmark.
+    Raises `DocumentError` with one sentence for a file that cannot be read, is damaged, not a
+    document, or written by a newer allocmark. What is returned has the types of `Document`.
     """
-    if path.exists() and not path.is_file():  # To open a pipe would wait for a writer.
-        raise DocumentError(f"{path} is not a file: move it out of the results")
+    content = _content(path)
     try:
-        data = loads(gzip.decompress(path.read_bytes()))
+        data = loads(gzip.decompress(content))
         if not isinstance(data, dict) or "schema" not in data:
             raise DocumentError(f"{path} is not an allocmark document: move it out of the results")
+        if type(data["schema"]) is not int:
+            raise ValueError("its schema is no whole number")
         if data["schema"] != SCHEMA:
             raise NewerDocumentError(
                 f"{path} has schema {data['schema']}, this allocmark reads {SCHEMA}: "
                 "upgrade allocmark"
             )
-        data["figures"] = [Figure.from_json(figure) for figure in data["figures"]]
-        data["series"] = [Series.from_json(series) for series in data["series"]]
-        data["failures"] = [Failure(**failure) for failure in data["failures"]]
-        return Document(**data)
-    except (OSError, EOFError, ValueError, TypeError, KeyError) as error:
-        raise DocumentError(f"{path} is damaged ({error}): delete it and measure again") from error
+        return _checked(data)
+    except RecursionError as error:
+        raise DocumentError(_damaged(path, _TOO_DEEP)) from error
+    except (OSError, zlib.error, EOFError, ValueError, TypeError, OverflowError) as error:
+        raise DocumentError(_damaged(path, error)) from error
+
+
+def _damaged(path: Path, why: object) -> str:
+    return f"{path} is damaged ({why}): delete it and measure again"
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if path.exists() and not path.is_file():  # To open a pipe would wait for a writer.
+            raise DocumentError(f"{path} is not a file: move it out of the results")
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise DocumentError(f"{path} is not there any more: measure again") from error
+    except OSError as error:
+        # It may well be whole: nothing is said that would cost it.
+        raise DocumentError(
+            f"{path} cannot be read ({error.strerror}): make it readable, or name another folder"
+        ) from error
+
+
+def _checked(data: dict[str, Any]) -> Document:
+    """Return the document of that data; raises `ValueError` or `TypeError` for wrong types."""
+    for name in ("figures", "series", "failures"):
+        if type(data.get(name)) is not list:
+            raise ValueError(f"its {name} are no list")
+    data["figures"] = figures = [Figure.from_json(figure) for figure in data["figures"]]
+    data["series"] = [Series.from_json(series) for series in data["series"]]
+    data["failures"] = [Failure(**failure) for failure in data["failures"]]
+    document = Document(**data)
+    for name, kind in _TYPES.items():
+        if type(getattr(document, name)) not in kind:
+            raise ValueError(f"its {name} cannot be {repr(getattr(document, name))[:40]}")
+    if not math.isfinite(document.seconds):
+        raise ValueError("its seconds are no finite number")
+    if datetime.fromisoformat(document.started).tzinfo is None:
+        raise ValueError(f"it started at {document.started}, which names no time zone")
+    check_axes({k: v for k, v in document.stack.items() if v is not None}, "the stack")
+    _check_conditions(document.conditions)
+    for failure in document.failures:
+        if type(failure.stage) is not str or type(failure.reason) is not str:
+            raise ValueError("a failure in it is no text")
+    for figure in figures:
+        figure.check()
+    for series in document.series:
+        series.check()
+    return document
+
+
+def _check_conditions(conditions: Mapping[str, Any]) -> None:
+    level: list[Any] = [conditions]
+    for _ in range(_DEEPEST):
+        inner = [v for one in level for v in (one.values() if type(one) is dict else one)]
+        level = [value for value in inner if type(value) in (dict, list)]
+    if level:  # Other processes take documents pickled, which fails at depths that JSON bears.
+        raise ValueError(_TOO_DEEP)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from math import isfinite
+from typing import Any, Literal, get_args
 
 Axis = str | int | float | bool
 Kind = Literal["exact", "sampled", "time"]
@@ -13,6 +14,10 @@ Kind = Literal["exact", "sampled", "time"]
 ``exact``: repeats to the byte and is compared by equality. ``time``: samples of a duration.
 ``sampled``: bytes or counts that depend on when the GPU finishes, compared as times are.
 """
+_KINDS = frozenset(get_args(Kind))
+_NUMBERS = frozenset((int, float))
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+"""Types of JSON that are no list and no object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,36 @@ class Figure:
             fields["interval"] = (low, high)
         return cls(**fields)
 
+    def check(self) -> None:
+        """Raise `ValueError` for a field that a file has of a wrong type, or no finite number.
+
+        Records have millions of figures: plain comparisons of types, in the order of the fields.
+        """
+        if not (
+            type(self.metric) is str
+            and type(self.unit) is str
+            and type(self.meter) is str
+            and type(self.kind) is str
+            and self.kind in _KINDS
+            and (self.reason is None or type(self.reason) is str)
+        ):
+            texts = (self.metric, self.unit, self.kind, self.meter, self.reason)
+            told = ", ".join(repr(text)[:40] for text in texts)
+            raise ValueError(f"metric, unit, kind, meter and reason of a figure are {told}")
+        check_axes(self.axes, self.metric)
+        if self.value is not None and not (type(self.value) in _NUMBERS and _finite((self.value,))):
+            raise ValueError(f"the value of {self.metric} is no finite number")
+        if self.interval is not None and not _finite(self.interval):
+            raise ValueError(f"the interval of {self.metric} is no two finite numbers")
+        if self.samples != ():
+            _check_numbers(self.samples, f"the samples of {self.metric}")
+        if self.counts != ():
+            _check_counts(self)
+        if self.flags != () and not (
+            type(self.flags) is list and all(type(flag) is str for flag in self.flags)
+        ):
+            raise ValueError(f"the flags of {self.metric} are no list of texts")
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
@@ -75,3 +110,49 @@ class Series:
     def from_json(cls, data: Mapping[str, Any]) -> Series:
         """Rebuild a series; raises `TypeError` on foreign data."""
         return cls(**data)
+
+    def check(self) -> None:
+        """Raise `ValueError` for a field that a file has of a wrong type, or no finite number."""
+        if type(self.name) is not str or type(self.columns) is not dict:
+            raise ValueError("a curve has no name or no columns")
+        check_axes(self.axes, self.name)
+        for name, column in self.columns.items():
+            _check_numbers(column, f"the column {name} of {self.name}")
+
+
+def check_axes(axes: Any, of: str) -> None:
+    """Raise `ValueError` where the axes `of` something are no plain values."""
+    if type(axes) is not dict:
+        raise ValueError(f"the axes of {of} are no object")
+    for name, axis in axes.items():
+        kind = type(axis)
+        if kind is not str and kind is not bool and not (kind in _NUMBERS and _finite((axis,))):
+            raise ValueError(f"the axis {name} of {of} is no plain value")
+
+
+def _finite(numbers: Sequence[Any]) -> bool:
+    try:
+        return all(map(isfinite, numbers))
+    except (TypeError, OverflowError):  # No number, or an integer that no float can hold.
+        return False
+
+
+def _check_numbers(numbers: Any, what: str) -> None:
+    """Raise `ValueError` where `numbers` is no list of finite ones.
+
+    Lists that a reader leaves as text (its own type) are not looked into here.
+    """
+    kind = type(numbers)
+    if kind is dict or kind in _SCALARS or (kind is list and not _finite(numbers)):
+        raise ValueError(f"{what} are no list of finite numbers")
+
+
+def _check_counts(figure: Figure) -> None:
+    counts = figure.counts
+    _check_numbers(counts, f"the counts of {figure.metric}")
+    if len(counts) != len(figure.samples):
+        raise ValueError(
+            f"{figure.metric} has {len(figure.samples)} samples and {len(counts)} counts of them"
+        )
+    if type(counts) is list and counts and ({*map(type, counts)} != {int} or min(counts) < 0):
+        raise ValueError(f"the counts of {figure.metric} are no whole numbers")

@@ -76,6 +76,13 @@ def test_a_newer_document_says_so(tmp_path: Path) -> None:
     assert isinstance(found, str) and "upgrade allocmark" in found
 
 
-def test_readings_that_are_none_are_a_sentence() -> None:
+@pytest.mark.parametrize("text", [b"[1,,2]", b"[1,1e400]", b"[1,1%b]" % (b"0" * 400), b"[1,-]"])
+def test_readings_that_are_none_are_a_sentence(text: bytes) -> None:
     with pytest.raises(DocumentError, match="are no readings"):
-        list(Readings(b"[1,,2]"))
+        list(Readings(text))
+
+
+def test_readings_are_counted_as_text() -> None:
+    assert len(Readings(b"[1.0,2.0,3.0]")) == 3
+    assert Readings(b"[1,2]").are_whole()
+    assert not any(Readings(text).are_whole() for text in (b"[1,-2]", b"[1,2.0]", b"[1,2e3]"))

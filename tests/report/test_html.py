@@ -248,7 +248,6 @@ def test_hostile_names_are_text(tmp_path: Path) -> None:
         stack={**samples.STACK, "gpu": HOSTILE, HOSTILE: "x", "torch": HOSTILE},
         conditions={HOSTILE: HOSTILE},
         command=HOSTILE,
-        started=HOSTILE,
     )
     samples.put(tmp_path, named, machine="<i>m", stack="<script>alert(1)")
     made = html_samples.made(tmp_path, drawn=False)

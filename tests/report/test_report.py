@@ -162,7 +162,6 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
         conditions={HOSTILE: HOSTILE},
         failures=[Failure(HOSTILE, HOSTILE)],
         command=HOSTILE,
-        started=HOSTILE,
     )  # fmt: skip
     samples.put(tmp_path / "results", named, machine="<b>m|`x`", stack="[s](t)")
     write_report(tmp_path / "results", tmp_path / "report")
