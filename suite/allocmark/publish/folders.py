@@ -23,7 +23,7 @@ def refuse_foreign(out: Path, scratch: Path, roots: Sequence[Path]) -> None:
         for other in others:
             if _overlap(folder.resolve(), other.resolve()):
                 raise AllocmarkError(
-                    f"{folder} and {other} are not apart, and the first is emptied: "
+                    f"{folder} would be emptied and is, holds or lies in {other}: "
                     "name an empty folder"
                 )
     _refuse_unless(_is_site(out), out)
