@@ -97,14 +97,14 @@ def test_a_link_to_another_file_of_the_project_becomes_its_words(tmp_path: Path)
     (docs.parent / "README.md").write_text("# A\n[b](docs/b.md#x), [`tool`](tool.py)\n")
     (docs.parent / "tool.py").touch()
     (docs / "b.md").write_text(
-        "# B\n[all](../README.md), [the\ntool](../tool.py), [here](./), [there](mailto:a@example.org),\n"
-        "[above](#b), [gone](../gone.md)\n"
+        "# B\n[all](../README.md), [the\ntool](../tool.py), [here](./),\n"
+        "[there](mailto:a@example.org), [above](#b), [gone](../gone.md)\n"
     )
     (tmp_path / "pages").mkdir()
     write_pages(docs, tmp_path / "pages", [])
     assert (tmp_path / "pages" / "b.md").read_text() == (
-        "# B\n[all](readme.md), the\ntool, here, [there](mailto:a@example.org),\n"
-        "[above](#b), [gone](../gone.md)\n"
+        "# B\n[all](readme.md), the\ntool, here,\n"
+        "[there](mailto:a@example.org), [above](#b), [gone](../gone.md)\n"
     )
     assert (tmp_path / "pages" / "readme.md").read_text() == "# A\n[b](b.md#x), `tool`\n"
 
