@@ -106,8 +106,9 @@ def test_without_results_every_command_names_the_same_way_out(
     if there:
         results.mkdir()
     assert call(monkeypatch, *words, "--results", str(results)) == 2
-    said = f"allocmark: no results below {results}: measure with `allocmark run`, or name another "
-    assert capsys.readouterr().err == f"{said}folder\n"
+    why = " (a is no file and no folder)" if words[0] == "compare" else ""
+    way_out = "measure with `allocmark run`, or name another folder"
+    assert capsys.readouterr().err == f"allocmark: no results below {results}{why}: {way_out}\n"
 
 
 def test_a_folder_without_results_is_no_side(

@@ -146,7 +146,7 @@ _NO_TEXT: tuple[object, ...] = (None, 7, [], {})
         *_in_figure("axes", None, [], "x", {"x": []}, {"x": {}}, {"x": None}, {"x": _HUGE}),
         *_in_figure("samples", None, "x", "", "#0", {}, 5, [{}], [None], ["1"], [_NAN], [_HUGE]),
         *_in_figure("counts", None, "x", {}, [1, 2], [1, 2, 3, 4], [1, 2, -3], [1, 2, 0.5]),
-        *_in_figure("counts", [{}] * 3, [1, 2, "3"]),
+        *_in_figure("counts", [{}] * 3, [1, 2, "3"], [1, 2, _HUGE]),
         *_in_figure("counts", [1] * 39, [1] * 41, [0.5] * 40, [-1] * 40, [1], of=1),
         *_in_figure("samples", _LONG[1:], [1.0], [*_LONG, "x"], of=1),
         *_in_figure("interval", 5, "ab", [1], [1, "2"], [1, _NAN], [1, _HUGE], [1, 2, 3]),

@@ -148,11 +148,14 @@ def _check_numbers(numbers: Any, what: str) -> None:
 
 
 def _check_counts(figure: Figure) -> None:
-    counts = figure.counts
-    _check_numbers(counts, f"the counts of {figure.metric}")
+    counts, what = figure.counts, f"the counts of {figure.metric}"
+    if type(counts) is not list:
+        _check_numbers(counts, what)
+    elif counts and not (
+        {*map(type, counts)} == {int} and min(counts) >= 0 and _finite((sum(counts),))
+    ):
+        raise ValueError(f"{what} are no whole numbers")
     if len(counts) != len(figure.samples):
         raise ValueError(
             f"{figure.metric} has {len(figure.samples)} samples and {len(counts)} counts of them"
         )
-    if type(counts) is list and counts and ({*map(type, counts)} != {int} or min(counts) < 0):
-        raise ValueError(f"the counts of {figure.metric} are no whole numbers")

@@ -30,6 +30,8 @@ GRAIN_BYTES = 2 * MIB
 """The pages of the GPU: readings of its memory closer than that are alike."""
 TOO_WIDE = 6.0
 """An interval wider than this many smallest differences that matter tells nothing: unclear."""
+_OF_SO_MANY = "of so many figures, one moves that far with nothing changed"
+"""The interval is that of one figure, the correction is for all of its group."""
 SETTLES = 0.5
 """A difference of more than this part of its interval's half may be settled by a few more runs."""
 FEWEST_RUNS = 3
@@ -159,7 +161,9 @@ def _at_rest(couple: Couple, rule: Rule, move: _Move) -> Judged | None:
     # What is called a change has an interval that says so too.
     if move.q > LEVEL or move.low <= 1 <= move.high:
         near = abs(move.difference) > SETTLES * move.part
-        return Judged("unclear", "within what runs of such figures differ by", *move.told, near)
+        inside = move.low <= 1 <= move.high
+        note = "within what runs of such figures differ by" if inside else _OF_SO_MANY
+        return Judged("unclear", note, *move.told, near)
     return None
 
 

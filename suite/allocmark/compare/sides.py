@@ -116,9 +116,7 @@ def _files(name: str, results: Path) -> list[Path]:
         return below
     stacks = sorted(results.glob("*/*/"))
     if not stacks:
-        raise AllocmarkError(
-            f"{name} is no file and no folder, and no stack either: no results below {results}"
-        )
+        raise NoResultsError(results, f"{name} is no file and no folder")
     found = [folder for folder in stacks if name in _names(folder)]
     if not found:
         choice = ", ".join(sorted(_names(folder)[1] for folder in stacks)[:_TOLD])
