@@ -66,7 +66,8 @@ class Figure:
     def check(self) -> None:
         """Raise `ValueError` for a field that a file has of a wrong type, or no finite number.
 
-        Records have millions of figures: plain comparisons of types, in the order of the fields.
+        An integer that no float can hold raises `OverflowError`. Records have millions of
+        figures: plain comparisons of types.
         """
         if not (
             type(self.metric) is str
@@ -80,12 +81,13 @@ class Figure:
             told = ", ".join(repr(text)[:40] for text in texts)
             raise ValueError(f"metric, unit, kind, meter and reason of a figure are {told}")
         check_axes(self.axes, self.metric)
-        if self.value is not None and not (type(self.value) in _NUMBERS and _finite((self.value,))):
+        value = self.value
+        if value is not None and not (type(value) in _NUMBERS and isfinite(value)):
             raise ValueError(f"the value of {self.metric} is no finite number")
         if self.interval is not None and not _finite(self.interval):
             raise ValueError(f"the interval of {self.metric} is no two finite numbers")
-        if self.samples != ():
-            _check_numbers(self.samples, f"the samples of {self.metric}")
+        if self.samples != () and not _are_numbers(self.samples):
+            raise ValueError(f"the samples of {self.metric} are no list of finite numbers")
         if self.counts != ():
             _check_counts(self)
         if self.flags != () and not (
@@ -117,16 +119,17 @@ class Series:
             raise ValueError("a curve has no name or no columns")
         check_axes(self.axes, self.name)
         for name, column in self.columns.items():
-            _check_numbers(column, f"the column {name} of {self.name}")
+            if not _are_numbers(column):
+                raise ValueError(f"the column {name} of {self.name} is no list of finite numbers")
 
 
 def check_axes(axes: Any, of: str) -> None:
-    """Raise `ValueError` where the axes `of` something are no plain values."""
+    """Raise `ValueError` where the axes `of` something are no plain values, as `Figure.check`."""
     if type(axes) is not dict:
         raise ValueError(f"the axes of {of} are no object")
     for name, axis in axes.items():
         kind = type(axis)
-        if kind is not str and kind is not bool and not (kind in _NUMBERS and _finite((axis,))):
+        if kind is not str and kind is not bool and not (kind in _NUMBERS and isfinite(axis)):
             raise ValueError(f"the axis {name} of {of} is no plain value")
 
 
@@ -137,24 +140,25 @@ def _finite(numbers: Sequence[Any]) -> bool:
         return False
 
 
-def _check_numbers(numbers: Any, what: str) -> None:
-    """Raise `ValueError` where `numbers` is no list of finite ones.
+def _are_numbers(numbers: Any) -> bool:
+    """Return whether that is a list of finite numbers.
 
     Lists that a reader leaves as text (its own type) are not looked into here.
     """
     kind = type(numbers)
-    if kind is dict or kind in _SCALARS or (kind is list and not _finite(numbers)):
-        raise ValueError(f"{what} are no list of finite numbers")
+    return _finite(numbers) if kind is list else kind is not dict and kind not in _SCALARS
 
 
 def _check_counts(figure: Figure) -> None:
-    counts, what = figure.counts, f"the counts of {figure.metric}"
-    if type(counts) is not list:
-        _check_numbers(counts, what)
-    elif counts and not (
-        {*map(type, counts)} == {int} and min(counts) >= 0 and _finite((sum(counts),))
-    ):
-        raise ValueError(f"{what} are no whole numbers")
+    counts = figure.counts
+    if type(counts) is list:
+        whole = not counts or (
+            {*map(type, counts)} == {int} and min(counts) >= 0 and _finite((sum(counts),))
+        )
+    else:
+        whole = _are_numbers(counts)
+    if not whole:
+        raise ValueError(f"the counts of {figure.metric} are no whole numbers")
     if len(counts) != len(figure.samples):
         raise ValueError(
             f"{figure.metric} has {len(figure.samples)} samples and {len(counts)} counts of them"

@@ -172,10 +172,10 @@ def _put_back(figures: Any, lifted: Mapping[str, Readings]) -> int:
     for figure in figures:
         for name in _LISTS:
             if isinstance(mark := figure.get(name), str):
-                figure[name] = lifted[mark]
+                figure[name] = readings = lifted[mark]
+                if name == "counts" and not readings.are_whole():
+                    raise TypeError("counts are whole numbers")
                 count += 1
-        if type(counts := figure.get("counts")) is Readings and not counts.are_whole():
-            raise TypeError("counts are whole numbers")
         for name in _TEXTS:  # A few, met hundreds of thousands of times.
             if name in figure:
                 figure[name] = sys.intern(figure[name])
