@@ -378,6 +378,14 @@ def test_damaged_files_are_left_out_and_named(tmp_path: Path) -> None:
     assert "is damaged" in found.warnings[0]
 
 
+@pytest.mark.parametrize("odd", [5, "x", [], {}, None, True, 1.5])
+def test_conditions_of_any_type_are_no_crash(odd: object) -> None:
+    one = document(exact("ooms", 0))
+    names = ("slowed_by", "other_processes", "sm_clock_mhz", "memory_clock_mhz", "kernel")
+    told = {"before": dict.fromkeys(names, odd), "after": dict.fromkeys(names, odd)}
+    assert _verdicts(_compared(replace(one, conditions=told), one)) == ["same"]
+
+
 def test_formats_tell_the_same() -> None:
     a = document(exact("ooms", 0, workload="=1+1"), exact("retries", 3))
     b = document(exact("ooms", 1, workload="=1+1"), exact("retries", 3), run="r2")

@@ -92,17 +92,20 @@ def _readings(document: Document) -> list[Mapping[str, Any]]:
 
 
 def _slowed(document: Document) -> list[str]:
-    return [str(why) for reading in _readings(document) for why in reading.get("slowed_by") or ()]
+    told = [reading.get("slowed_by") for reading in _readings(document)]
+    return [str(why) for reasons in told if isinstance(reasons, list) for why in reasons]
 
 
 def _others(document: Document) -> int:
-    return max((reading.get("other_processes") or 0 for reading in _readings(document)), default=0)
+    told = [reading.get("other_processes") for reading in _readings(document)]
+    return max((count for count in told if isinstance(count, int)), default=0)
 
 
 def _middle(side: Side, name: str) -> float | None:
     """Return the median of a clock right after measuring: before, an idle GPU has a low one."""
     after = [s.document.conditions.get("after") for s in side.sources]
-    clocks = [c[name] for c in after if isinstance(c, Mapping) and c.get(name) is not None]
+    told = [reading.get(name) for reading in after if isinstance(reading, Mapping)]
+    clocks = [clock for clock in told if isinstance(clock, int | float)]
     return median(clocks) if clocks else None
 
 
