@@ -84,7 +84,7 @@ def lock(session: nox.Session) -> None:
         session.run(
             *("uv", "pip", "compile", "pyproject.toml", "--quiet", "--upgrade"),
             *("--universal", "--python-version", "3.11", "--generate-hashes"),
-            *("--no-header", "--no-emit-index-url", "--no-emit-find-links"),
+            "--no-header",  # It names the command, and uv writes no addresses unless asked.
             *(word for extra in extras for word in ("--extra", extra)),
             *before,
             *("--output-file", path),

@@ -11,6 +11,7 @@ import gzip
 import json
 import math
 import os
+import re
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "seconds": (int, float),
     "emulated": (bool,),
 }
+_FRAMEWORK = re.compile(r"[a-z_]+")
 _DEEPEST = 20
 """Levels that the conditions of a document may have."""
 _TOO_DEEP = "it is nested too deep"
@@ -69,6 +71,12 @@ class Document:
     series: Sequence[Series] = ()
     failures: Sequence[Failure] = field(default_factory=tuple)
     schema: int = SCHEMA
+
+
+def framework_of(stack: str) -> str:
+    """Return the framework that a stack's folder is named after, which its name begins with."""
+    framework = _FRAMEWORK.match(stack)
+    return framework[0] if framework else stack
 
 
 def path_of(root: Path, machine: str, stack: str, profile: str, probe: str, subject: str) -> Path:

@@ -123,8 +123,14 @@ def test_each_framework_of_the_newest_run_is_held_against_its_own(tmp_path: Path
     assert found.exit_code(0) == 1
     assert found.text.count("gate: ") == 2
     alone = gated(tmp_path, (), 3, 0, None, "json")
-    assert len(json.loads(alone.text)["verdicts"]) and len(alone.gates) == 1
+    assert json.loads(alone.text)["verdicts"]["worse"] == 0
+    assert len(alone.gates) == 1
     assert "gate it as text or md" in alone.not_held[0]
+    (torch,) = (tmp_path / "night2").rglob("torch*/quick")
+    (torch / "streams.x.json.gz").write_bytes(b"nothing")
+    with pytest.raises(AllocmarkError, match="cannot be judged"):  # Not only of the newest line.
+        gated(tmp_path, (), 3, 0, None, "text")
+    (torch / "streams.x.json.gz").unlink()
     _tensorflow(tmp_path, 3, 3)
     _night(tmp_path, 3, exact("ooms", 1), driver="581.2")
     shutil.rmtree(next((tmp_path / "night3").rglob("torch*")))
@@ -160,9 +166,8 @@ def test_naming_what_shares_nothing_is_no_pass(tmp_path: Path) -> None:
 def test_a_newest_run_that_cannot_be_read_is_not_judged(tmp_path: Path) -> None:
     _night(tmp_path, 1, exact("ooms", 0))
     path = _night(tmp_path, 2, exact("ooms", 0))
-    path.write_bytes(path.read_bytes()[:40])
-    (path.parent / "streams.x.json.gz").write_bytes(path.read_bytes())
-    with pytest.raises(AllocmarkError):
+    (path.parent / "streams.x.json.gz").write_bytes(path.read_bytes()[:40])
+    with pytest.raises(AllocmarkError, match=r"cannot be judged: .*streams\.x.* is damaged"):
         gate(tmp_path, RULES)
 
 
@@ -206,7 +211,9 @@ def test_a_filtered_run_is_no_baseline_of_a_whole_one(tmp_path: Path) -> None:
 def test_an_unfinished_candidate_is_unclear(tmp_path: Path) -> None:
     _night(tmp_path, 1, exact("ooms", 0), exact("retries", 0))
     _night(tmp_path, 2, exact("ooms", 0), finished=False)
-    assert gate(tmp_path, RULES).outcome == "unclear"
+    found = gate(tmp_path, RULES)
+    assert found.outcome == "unclear"
+    assert "nothing is worse, but the run has no end: " in found.sentence()
 
 
 @pytest.mark.parametrize(("step", "outcome"), [(1.0, "fine"), (1.3, "regression")])

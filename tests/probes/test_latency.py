@@ -12,7 +12,6 @@ from replay_support import needs_tensorflow, needs_torch
 from timing_support import CachingAllocator, Cells, cells, in_child, key, recorded, request_of
 
 from allocmark.allocators import BASE, registry
-from allocmark.allocators.base import Capability
 from allocmark.cuda import runtime
 from allocmark.documents import Failure
 from allocmark.meters.quiet import Taken
@@ -149,31 +148,6 @@ def test_hit_that_asks_the_driver_is_flagged(no_gpu: None) -> None:
     found, _ = run_fake(Forgetful(), [512])
     hit = found["call_ns", key(Cell("hit", "pair", "allocator", "host").axes(512))]
     assert "driver-calls" in hit.flags
-
-
-def test_what_takes_the_driver_a_second_is_not_asked_for_twice(
-    no_gpu: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class WithOperation(CachingAllocator):
-        capabilities = CachingAllocator.capabilities | {Capability.OP}
-
-        def op(self, size_bytes: int) -> object:
-            return bytearray(1)
-
-    monkeypatch.setattr(runtime, "memory_info", lambda: (160 * GIB, 160 * GIB))
-    found, outcome = run_fake(WithOperation(), [32 * GIB, 128 * GIB])
-    assert not outcome.failures
-
-    def cell(path: str, call: str, level: str, size: int) -> Any:
-        return found["call_ns", key(Cell(path, call, level, "host").axes(size))]
-
-    for path, call in CELLS:
-        assert cell(path, call, "allocator", 128 * GIB).value is not None
-        assert cell(path, call, "op", 32 * GIB).value is not None
-        if path == "hit":
-            assert cell(path, call, "op", 128 * GIB).value is not None
-        else:
-            assert "the allocator's own call" in cell(path, call, "op", 128 * GIB).reason
 
 
 def test_libraries_beside_the_base_allocators_stop_at_8_gib() -> None:

@@ -78,13 +78,13 @@ def gated(
                     rerun=again if rounds else None,
                     rounds=rounds,
                 )
-            except AllocmarkError as error:
-                if candidate == newest:
-                    if against and isinstance(error, NothingBeforeError):
-                        raise AllocmarkError(str(error)) from None
-                    raise
-                not_held.append(str(error))
-                continue
+            except NothingBeforeError as error:
+                if candidate != newest:
+                    not_held.append(str(error))
+                    continue
+                if against:  # To name what it cannot be held against is no first run.
+                    raise AllocmarkError(str(error)) from None
+                raise
             text = FORMATS[format](found.comparison)
             gates.append(found)
             texts.append(text if format in ONE_COMPARISON else f"{text}\n{found.sentence()}\n")

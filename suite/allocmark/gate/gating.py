@@ -54,6 +54,12 @@ class Gate:
         """The means that are worse: of whole groups, of allocators, of single calls."""
         return self.comparison.means_of("worse")
 
+    def _open(self) -> list[str]:
+        """Return what keeps it from being fine where nothing is worse."""
+        figures = _unclear(self.comparison)
+        told = [f"{figures} figures are unclear (--rerun measures them again)"] if figures else []
+        return told if self.candidate.finished else [*told, "the run has no end"]
+
     def sentence(self) -> str:
         """Return the outcome in one sentence."""
         what = {
@@ -61,9 +67,7 @@ class Gate:
             "regression": f"{len(self.regressions)} figures are worse"
             + (f", {len(self.worse_means)} means are" if self.worse_means else "")
             + (f", {len(self.lost)} figures are lost" if self.lost else ""),
-            "unclear": f"nothing is worse, but {_unclear(self.comparison)} figures are unclear "
-            "(--rerun measures them again)"
-            + ("" if self.candidate.finished else " and the run has no end"),
+            "unclear": f"nothing is worse, but {' and '.join(self._open())}",
         }[self.outcome]
         against = ", ".join(run.name for run in self.baselines[-_TOLD:])
         if (more := len(self.baselines) - _TOLD) > 0:
@@ -85,7 +89,6 @@ def gate(
     """Hold a run (the newest) against earlier ones of its line (the `last`, without the `bad`).
 
     `against` names others: those of them that are on its line count.
-
     Documents with figures that more runs can settle are measured again, up to `rounds` times.
     Raises `NothingBeforeError` where there is no earlier run to hold it against, `AllocmarkError`
     where there is no run at all or the machines differ.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark import documents
-from allocmark.errors import AllocmarkError, NoResultsError, NothingBeforeError
+from allocmark.errors import NoResultsError, NothingBeforeError
 
 _STATE = "run.state"
-_FRAMEWORK = re.compile(r"[a-z_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +32,7 @@ class RecordedRun:
     @property
     def line(self) -> tuple[str, str, str]:
         """What stays the same when a stack is updated: machine, profile, framework."""
-        framework = _FRAMEWORK.match(self.stack)
-        return self.machine, self.profile, framework[0] if framework else self.stack
+        return self.machine, self.profile, documents.framework_of(self.stack)
 
     @property
     def results(self) -> Path:
@@ -112,21 +109,21 @@ def newest_of_each_line(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
 def on_its_line(against: Sequence[RecordedRun], candidate: RecordedRun) -> list[RecordedRun]:
     """Return those of the runs that the candidate can be held against.
 
-    All where they are of another machine: that is another question. Raises `AllocmarkError` where
-    there is none.
+    All where they are of another machine: that is another question. Raises `NothingBeforeError`
+    where there is none.
     """
     if all(run.machine != candidate.machine for run in against):
         return list(against)
     found = [run for run in against if run.line == candidate.line]
     if not found:
         machine, profile, framework = candidate.line
-        raise AllocmarkError(
+        raise NothingBeforeError(
             f"what --against names holds no {profile} run of {framework} on {machine}, which "
             f"{candidate.name} is"
         )
     others = [run for run in found if not run.repeats(candidate)]
     if not others:
-        raise AllocmarkError(
+        raise NothingBeforeError(
             f"what --against names is the run itself, {candidate.name}: name an earlier one"
         )
     return others

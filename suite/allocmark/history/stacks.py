@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from allocmark.documents import SUFFIX
+from allocmark.documents import SUFFIX, framework_of
 
-_FRAMEWORK = re.compile(r"[a-z]+")
-"""What a stack's folder begins with."""
 _NO_RESULTS = {"machine.json", "benchmarks.json"}
 _VERSIONS = ("driver", "cuda", "torch", "tensorflow", "python")
 
@@ -77,8 +74,7 @@ def untracked(roots: list[Path], stacks: list[TrackedStack]) -> list[str]:
     return [
         f"{folder} has no result file of asv: measure it without a filter"
         for folder in sorted(folders)
-        if (framework := _FRAMEWORK.match(folder.parent.name)) is not None
-        and (folder.parents[1].name, folder.name, framework[0]) not in tracked
+        if (folder.parents[1].name, folder.name, framework_of(folder.parent.name)) not in tracked
     ]
 
 

@@ -20,8 +20,7 @@ One child for each allocator. Document ``latency``, subject = allocator.
 `value` is the median. Hits: means of batches (``meter`` says how many calls a batch has), taken in
 turns over all sizes; in ``complete`` cells single calls. Misses, give-backs: single calls, all of
 them in `samples`, whose minimum, maximum and count are meant to be shown; the two levels share the
-profile's seconds, and from 64 GiB on, where each takes most of one, only the allocator's own entry
-point is read. First: one reading. Libraries beside the base allocators are read up to 8 GiB.
+profile's seconds. First: one reading. Libraries beside the base allocators are read up to 8 GiB.
 
 Further figures:
 
@@ -73,7 +72,7 @@ __all__ = ["CELLS", "CROSS_SIZES", "EXPERIMENT", "SIZES", "Latency"]
 
 _LIMIT_S = 120.0
 _LARGEST_OF_TIER = {Tier.LIBRARY: 8 * GIB}
-"""Larger blocks take the driver seconds, whoever asks: the base allocators show how many."""
+"""A larger block takes the driver the same, whoever asks: the base allocators show how long."""
 _LEAST_MISSES = {"full": 5}
 _LEAST_QUICK = 1
 """A quick run takes fewer samples of misses that cost more than the whole of their budget."""

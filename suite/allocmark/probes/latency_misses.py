@@ -19,11 +19,6 @@ _CELLS = [(path, call) for path, call in CELLS if path != "hit"]
 _OP_ADDS_NOTHING_BYTES = 4 * GIB
 """From here on an operation adds microseconds to what takes many milliseconds: the fewest samples
 show it."""
-_OP_LEFT_OUT_BYTES = 64 * GIB
-_OP_LEFT_OUT = (
-    "left out: it takes the driver seconds, of which the operation is microseconds: see the "
-    "allocator's own call"
-)
 
 
 class _Cycle(NamedTuple):
@@ -73,8 +68,7 @@ def measure_misses(bench: Bench, parameters: Mapping[str, Any], recorder: Record
 
 
 def _read(bench: Bench, size: int, parameters: Mapping[str, Any]) -> dict[str, _Readings]:
-    levels = [level for level in bench.own_levels() if not _left_out(level, size)]
-    readings = {level: _Readings(_cycle(bench, level, size)) for level in levels}
+    readings = {level: _Readings(_cycle(bench, level, size)) for level in bench.own_levels()}
     samples: int = parameters["miss_samples"]
     # A cell is one measurement at two levels: they share what it may cost.
     seconds: float = parameters["miss_seconds"] / len(readings)
@@ -98,10 +92,6 @@ def _read(bench: Bench, size: int, parameters: Mapping[str, Any]) -> dict[str, _
     return readings
 
 
-def _left_out(level: str, size: int) -> bool:
-    return level == "op" and size >= _OP_LEFT_OUT_BYTES
-
-
 def _cycle(bench: Bench, level: str, size: int) -> _Cycle:
     loop = bench.loops[level]
     bench.quiet.settle()
@@ -121,8 +111,6 @@ def _record(
         cell = Cell(path, call, level, wait)
         axes = cell.axes(size)
         why = bench.why_empty(cell) or reason
-        if why is None and _left_out(bench.read_as(level), size):
-            why = _OP_LEFT_OUT
         if why is not None:
             recorder.missing(CALL, "ns", why, axes)
             continue
