@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import os
 import shlex
 import signal
@@ -42,7 +43,6 @@ from allocmark.probes.session import (
 )
 from allocmark.probes.stopping import STOPPED, RunStoppedError, stoppable
 from allocmark.progress import shown
-from allocmark.report import write_report
 from allocmark.stack import read_stack
 from allocmark.tracking import FRESH, RESULTS
 
@@ -84,6 +84,8 @@ def run(options: Options) -> Path:
 
 
 def _reported(results: Path) -> Path:
+    from allocmark.report import write_report  # Seconds, which the start need not wait for.
+
     try:
         return write_report(results, reports_beside(results))
     except KeyboardInterrupt as error:
@@ -155,6 +157,7 @@ def _run_asv(project: Path, options: Options, profile: Profile, results: Path) -
     interrupted = False
     while process.returncode is None:
         try:
+            _load_report()
             process.wait()
         except KeyboardInterrupt:
             interrupted = True  # The terminal has told asv too: it says what is saved.
@@ -167,6 +170,12 @@ def _run_asv(project: Path, options: Options, profile: Profile, results: Path) -
     stacks = [read_stack(framework, 0) for framework in frameworks.found()]
     folders = [folder_of(results, stack, profile) for stack in stacks]
     return [path for folder in folders for path in sorted(folder.glob(f"*{documents.SUFFIX}"))]
+
+
+def _load_report() -> None:
+    """Import what the report needs while asv measures: as long as writing it, the first time."""
+    for name in ("allocmark.report.build", "seaborn", "matplotlib.backends.backend_svg"):
+        importlib.import_module(name)
 
 
 class NothingMeasuredError(AllocmarkError):

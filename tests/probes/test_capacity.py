@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import io
+import json
+from contextlib import nullcontext
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,8 +31,9 @@ from allocmark.probes.capacity_search import (
     smallest_capacity,
 )
 from allocmark.probes.experiment import PROFILES
-from allocmark.probes.replay import replay
-from allocmark.probes.request import Outcome
+from allocmark.probes.recorder import Recorder
+from allocmark.probes.replay import Script, replay
+from allocmark.probes.request import Outcome, Request
 
 MIB = 1 << 20
 
@@ -129,6 +134,37 @@ def test_the_least_time_is_enough_for_the_fewest_steps() -> None:
         assert steps_within(least, run_seconds) == capacity._FEWEST_STEPS
         with pytest.raises(NotMeasurableError):
             steps_within(least * 0.99, run_seconds)
+
+
+def test_what_will_not_be_searched_is_not_run_without_a_limit_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran, searched = [], []
+
+    def unlimited(workload: str, allocator: object) -> capacity._Task:
+        ran.append(workload)
+        return capacity._Task(workload, Script.of(trace(alloc(0, MIB))), MIB, 0.9)
+
+    monkeypatch.setattr(capacity, "allocator_of", lambda request: CountingAllocator())
+    monkeypatch.setattr(capacity, "setting_in_force", lambda allocator: "")
+    monkeypatch.setattr(capacity, "Ballast", lambda device: nullcontext())
+    monkeypatch.setattr(capacity, "_unlimited", unlimited)
+    monkeypatch.setattr(
+        capacity._Search, "report", lambda self, *_: searched.append(self._task.workload)
+    )
+    names = ["uniform", "bimodal", "pinned", "boundary", "training"]
+    request = Request("capacity", "any", 60, {"workloads": names, "search_seconds": 7.0})
+    sent = io.StringIO()
+    Capacity().measure(request, Recorder(sent))
+    assert ran == searched == names[:2]  # Two searches of at least 3.6 s each fill the time.
+    messages = [json.loads(line) for line in sent.getvalue().splitlines()]
+    reasons = {
+        m["data"]["axes"]["workload"]: m["data"]["reason"]
+        for m in messages
+        if m["kind"] == "figure"
+    }
+    assert list(reasons) == names[2:]
+    assert set(reasons.values()) == {"left out: searches of the others take more than 7 s"}
 
 
 def test_figures_stand_in_the_order_of_the_workloads_whatever_was_searched_first() -> None:

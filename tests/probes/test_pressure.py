@@ -160,7 +160,6 @@ def test_who_is_asked_for_what() -> None:
     assert {subject for subject, part in parts if part == "towards-oom"} == {
         "torch-native",
         "torch-expandable",
-        "torch-split64",
     }
     assert {("torch-async", "counters"), ("tf-growth", "counters")} <= parts
     assert ("torch-split64", "counters") not in parts

@@ -22,6 +22,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from types import TracebackType
 from typing import Generic, NamedTuple, TypeVar
 
@@ -43,6 +44,8 @@ _WARM_UP = 4
 nothing of ours in its caches, and the first takes four times as long on the quietest."""
 _CALIBRATIONS = 40
 _CALIBRATION_ROUNDS = 75
+_CALIBRATION_VISITS = 600
+"""Visits of a core, all rounds together: many cores need fewer rounds to meet a quiet one."""
 _QUIET_QUANTILE = 0.03
 """The standard is the ratio of the quietest few reference works, all cores in turns: on a busy host
 a core is ours alone for a twentieth of the time, and a median tells how busy it is."""
@@ -105,11 +108,9 @@ class QuietCores:
         self.taken = self.refused = 0
 
     def __enter__(self) -> QuietCores:
+        rounds = min(_CALIBRATION_ROUNDS, ceil(_CALIBRATION_VISITS / len(self._allowed)))
         works = [
-            done
-            for _ in range(_CALIBRATION_ROUNDS)
-            for core in self._allowed
-            for done in self._calibrate(core)
+            done for _ in range(rounds) for core in self._allowed for done in self._calibrate(core)
         ]
         ratios = sorted(errand / chain for chain, errand in works)
         self._quiet_ratio = ratios[int(_QUIET_QUANTILE * len(ratios))]
