@@ -154,13 +154,7 @@ def _run_asv(project: Path, options: Options, profile: Profile, results: Path) -
         env=environment,
         preexec_fn=end_with_parent,  # noqa: PLW1509 - no threads run yet
     )
-    interrupted = False
-    while process.returncode is None:
-        try:
-            _load_report()
-            process.wait()
-        except KeyboardInterrupt:
-            interrupted = True  # The terminal has told asv too: it says what is saved.
+    interrupted = _was_interrupted(process)
     if process.returncode != EXIT_FINE:
         if interrupted and process.returncode != RunStoppedError.exit_code:
             raise RunStoppedError(STOPPED)  # asv was not up yet, and has not said it.
@@ -170,6 +164,21 @@ def _run_asv(project: Path, options: Options, profile: Profile, results: Path) -
     stacks = [read_stack(framework, 0) for framework in frameworks.found()]
     folders = [folder_of(results, stack, profile) for stack in stacks]
     return [path for folder in folders for path in sorted(folder.glob(f"*{documents.SUFFIX}"))]
+
+
+def _was_interrupted(process: subprocess.Popen[bytes]) -> bool:
+    """Wait until asv has ended; return whether Ctrl-C was pressed: asv was told too."""
+    interrupted = False
+    try:
+        _load_report()
+    except KeyboardInterrupt:
+        interrupted = True  # Not tried again: what was half imported cannot be.
+    while process.returncode is None:
+        try:
+            process.wait()
+        except KeyboardInterrupt:
+            interrupted = True
+    return interrupted
 
 
 def _load_report() -> None:
