@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from allocmark import asv_process, frameworks, run
+from allocmark import asv_process, frameworks, report, run
 from allocmark.errors import AllocmarkError, DiskFullError
 from allocmark.frameworks import Share
 from allocmark.places import CONFIG
@@ -47,7 +48,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     monkeypatch.setattr(frameworks, "shares", lambda: [Share(name, both) for name in both])
     monkeypatch.setattr(run, "read_stack", lambda framework, device: FakeStack(framework))
     monkeypatch.setattr(run, "measure_experiments", measure)
-    monkeypatch.setattr(run, "write_report", lambda results, out: out)
+    monkeypatch.setattr(report, "write_report", lambda results, out: out)
     monkeypatch.setattr(run, "_has_a_figure", lambda path: True)
     return opened
 
@@ -146,7 +147,7 @@ def test_a_disk_that_fills_up_at_the_report_names_what_writes_it(
     def full(results: Path, out: Path) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device", str(out / "index.html"))
 
-    monkeypatch.setattr(run, "write_report", full)
+    monkeypatch.setattr(report, "write_report", full)
     results = tmp_path / "results"
     with pytest.raises(DiskFullError, match=f"allocmark report --results {results}$") as raised:
         run.run(Options("quick", ["latency"], ["torch-native"], results=results))
@@ -161,7 +162,7 @@ def test_ctrl_c_at_the_report_says_what_writes_it(
     def stopped(results: Path, out: Path) -> Path:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "write_report", stopped)
+    monkeypatch.setattr(report, "write_report", stopped)
     with pytest.raises(RunStoppedError, match="all is measured and saved; write the report: "):
         run.run(Options("quick", ["latency"], ["torch-native"], results=tmp_path / "results"))
 
@@ -192,6 +193,33 @@ def test_ctrl_c_while_asv_runs_is_always_unclear_and_said_once(
         run.run(Options("quick"))
     assert raised.value.exit_code == 3
     assert raised.value.told is (code == 3)  # asv's plugin has said it.
+
+
+def test_ctrl_c_while_the_report_is_imported_waits_for_asv_and_imports_nothing_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    imports: list[str] = []
+
+    class Asv:
+        returncode: int | None = None
+
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def wait(self) -> None:
+            self.returncode = 0
+
+    def interrupted(name: str) -> None:
+        imports.append(name)
+        raise KeyboardInterrupt
+
+    (tmp_path / CONFIG).touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(subprocess, "Popen", Asv)
+    monkeypatch.setattr(importlib, "import_module", interrupted)
+    with pytest.raises(RunStoppedError, match="all is measured and saved"):
+        run.run(Options("quick"))
+    assert len(imports) == 1
 
 
 @pytest.mark.parametrize(("code", "told"), [(2, True), (3, True), (1, False), (-9, False)])
