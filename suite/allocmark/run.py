@@ -84,9 +84,9 @@ def run(options: Options) -> Path:
 
 
 def _reported(results: Path) -> Path:
-    from allocmark.report import write_report  # Seconds, which the start need not wait for.
-
     try:
+        from allocmark.report import write_report  # Seconds, which the start need not wait for.
+
         return write_report(results, reports_beside(results))
     except KeyboardInterrupt as error:
         raise _not_reported(results) from error
