@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from allocmark import compile as building
-from allocmark.errors import NotMeasurableError
+from allocmark.errors import NotBuiltError
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +43,7 @@ def test_changed_source_and_flags_make_another_entry(source: Path) -> None:
 
 def test_error_of_the_compiler_is_told_and_leaves_nothing(source: Path) -> None:
     source.write_text("int seven(void) { return nothing; }\n")
-    with pytest.raises(NotMeasurableError, match="nothing"):
+    with pytest.raises(NotBuiltError, match="nothing"):
         building.shared_library("seven", [source])
     assert [p.name for p in building.cache_folder().iterdir()] == ["seven.lock"]
 
@@ -51,7 +52,7 @@ def test_no_compiler_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(NotMeasurableError, match="no C compiler: install gcc"):
+    with pytest.raises(NotBuiltError, match="no C compiler: install gcc"):
         building.compiler("c")
 
 
@@ -60,11 +61,31 @@ def test_named_compiler_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert building.compiler("c") == ["sh", "-x"]
 
 
-def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(NotMeasurableError, match="set XDG_CACHE_HOME"):
-        building.cached("x", ["a"], lambda folder: None)
+def _file(cache: Path) -> None:
+    cache.touch()
+
+
+def _folder_that_is_a_file(cache: Path) -> None:
+    cache.mkdir()
+    (cache / "allocmark").touch()
+
+
+def _nowhere(cache: Path) -> None:
+    cache.symlink_to("/proc/self/nowhere")  # Nobody may make a folder there, root neither.
+
+
+def _lock_that_is_a_folder(cache: Path) -> None:
+    (cache / "allocmark" / "seven.lock").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("spoil", [_file, _folder_that_is_a_file, _nowhere, _lock_that_is_a_folder])
+def test_cache_that_cannot_be_written(
+    tmp_path: Path, source: Path, spoil: Callable[[Path], None]
+) -> None:
+    spoil(tmp_path / "cache")
+    told = rf"{tmp_path}/cache/allocmark cannot be written \(.+\): set XDG_CACHE_HOME to a folder"
+    with pytest.raises(NotBuiltError, match=told):
+        building.shared_library("seven", [source])
 
 
 def test_concurrent_builders_build_once() -> None:

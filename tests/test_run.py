@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,14 +14,19 @@ from typing import Any
 
 import pytest
 
-from allocmark import asv_process, frameworks, report, run
+from allocmark import asv_process, documents, frameworks, report, run
+from allocmark.documents import Document, Failure
 from allocmark.errors import AllocmarkError, DiskFullError
+from allocmark.figures import Figure
 from allocmark.frameworks import Share
 from allocmark.places import CONFIG
 from allocmark.probes import run_state
 from allocmark.probes.session import Session
 from allocmark.probes.stopping import RunStoppedError
 from allocmark.run import Options
+
+
+_OF = ("p", "s", "quick", "r", "2026-01-01T00:00:00Z", 1.0, "c", "0", True, {}, {})
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,49 @@ def test_a_run_without_a_single_figure_is_unclear_and_names_the_page(
     with pytest.raises(run.NothingMeasuredError, match=str(tmp_path / "reports")) as raised:
         run.run(Options("quick", ["latency"], ["torch-native"], results=tmp_path / "results"))
     assert raised.value.exit_code == 3
+
+
+NO_CACHE = "/cache/allocmark cannot be written (Read-only file system): set XDG_CACHE_HOME to a f"
+
+
+@pytest.mark.parametrize(
+    ("named", "stage", "lost"),
+    [
+        ((), "build", True),  # Whatever was asked for: the user can mend it.
+        ((), "start", False),  # Such as a framework that is not there.
+        (("context", "latency"), "start", True),
+        (("context",), "start", False),
+    ],
+)
+def test_an_experiment_lost_as_a_whole_ends_the_command_unclear_with_the_reason(
+    tmp_path: Path, named: Sequence[str], stage: str, lost: bool
+) -> None:
+    figure = Figure("x_bytes", "bytes", "exact", "meter", {}, 1.0)
+    documents_of = {
+        "context.driver": Document(*_OF, figures=[figure]),
+        "context.torch": Document(*_OF, failures=[Failure("build", "lost, but not as a whole")]),
+        "latency.a": Document(*_OF, failures=[Failure(stage, NO_CACHE)]),
+        "latency.b": Document(*_OF, failures=[Failure(stage, NO_CACHE)]),
+    }
+    paths = [tmp_path / f"{name}{documents.SUFFIX}" for name in documents_of]
+    for path, document in zip(paths, documents_of.values(), strict=True):
+        documents.write(path, document)
+    if not lost:
+        run._refuse_losses(paths, named, Path("page"))
+        return
+    with pytest.raises(run.NothingMeasuredError) as raised:
+        run._refuse_losses(paths, named, Path("page"))
+    told = f"nothing of latency could be measured: {NO_CACHE}; the rest is saved (page)"
+    assert (str(raised.value), raised.value.exit_code) == (told, 3)
+
+
+def test_what_can_be_mended_is_the_reason_among_others(tmp_path: Path) -> None:
+    paths = []
+    for name, failure in {"a": Failure("build", NO_CACHE), "b": Failure("start", "b")}.items():
+        paths.append(tmp_path / f"latency.{name}{documents.SUFFIX}")
+        documents.write(paths[-1], Document(*_OF, failures=[failure]))
+    with pytest.raises(run.NothingMeasuredError, match=f"measured: {re.escape(NO_CACHE)}"):
+        run._refuse_losses(paths, (), Path("page"))
 
 
 def test_a_disk_that_fills_up_at_the_report_names_what_writes_it(

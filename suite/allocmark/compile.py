@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from allocmark.errors import NotMeasurableError
+from allocmark.errors import NotBuiltError
 
 Language = Literal["c", "c++"]
 
@@ -39,7 +39,7 @@ _KEPT_ERROR_LINES = 5
 def compiler(language: Language = "c") -> list[str]:
     """Return the command of a compiler: ``$CC``/``$CXX``, the system's, or the ziglang package's.
 
-    Raises `NotMeasurableError` where there is none.
+    Raises `NotBuiltError` where there is none.
     """
     chosen = shlex.split(os.environ.get(_VARIABLES[language], ""))
     if chosen and shutil.which(chosen[0]):
@@ -50,7 +50,7 @@ def compiler(language: Language = "c") -> list[str]:
             return [path]
     if importlib.util.find_spec("ziglang"):
         return [sys.executable, "-m", "ziglang", _COMPILERS[language][0]]
-    raise NotMeasurableError(
+    raise NotBuiltError(
         f"no {language.upper()} compiler: install gcc or clang, or `pip install ziglang`"
     )
 
@@ -65,7 +65,7 @@ def cached(name: str, ingredients: Sequence[str | bytes], build: Callable[[Path]
     """Return the folder that `build` filled for these ingredients, building it if need be.
 
     `build` gets an empty folder; what it raises is passed on and leaves no entry. Raises
-    `NotMeasurableError` where the cache cannot be written.
+    `NotBuiltError` where the cache cannot be written.
     """
     digest = hashlib.sha256()
     for part in (platform.machine(), *ingredients):
@@ -88,7 +88,7 @@ def cached(name: str, ingredients: Sequence[str | bytes], build: Callable[[Path]
                 shutil.rmtree(making, ignore_errors=True)
                 raise
     except OSError as error:
-        raise NotMeasurableError(
+        raise NotBuiltError(
             f"{root} cannot be written ({error.strerror or error}): "
             "set XDG_CACHE_HOME to a folder that can"
         ) from error
@@ -106,7 +106,7 @@ def shared_library(
     """Return ``<name>.so`` built from `sources`; `also` are files they include.
 
     Built with ``-O2 -fPIC -shared``, and `flags` (which come last, so they may hold ``-l``).
-    Raises `NotMeasurableError` with the compiler's first errors.
+    Raises `NotBuiltError` with the compiler's first errors.
     """
     command = [*compiler(language), _STANDARDS[language], "-O2", "-fPIC", "-shared"]
 
@@ -119,15 +119,15 @@ def shared_library(
 
 
 def run(command: Sequence[str]) -> None:
-    """Run a compiler. Raises `NotMeasurableError` with its first errors."""
+    """Run a compiler. Raises `NotBuiltError` with its first errors."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise NotMeasurableError(f"{command[0]} does not start: {error.strerror}") from error
+        raise NotBuiltError(f"{command[0]} does not start: {error.strerror}") from error
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if "error" in line]
         text = "; ".join(lines[:_KEPT_ERROR_LINES]) or done.stderr.strip()[-500:]
-        raise NotMeasurableError(f"{Path(command[0]).name} could not build a library: {text}")
+        raise NotBuiltError(f"{Path(command[0]).name} could not build a library: {text}")
 
 
 def _identity(executable: str) -> str:

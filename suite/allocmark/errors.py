@@ -62,6 +62,15 @@ class NothingBeforeError(AllocmarkError):
 class NotMeasurableError(AllocmarkError):
     """A figure that cannot be had here; the message becomes the reason in its cell."""
 
+    stage = "start"
+    """Where a process was that measured nothing for it."""
+
+
+class NotBuiltError(NotMeasurableError):
+    """A native part that could not be built: nobody's choice, and the user can mend it."""
+
+    stage = "build"
+
 
 class DiskFullError(AllocmarkError):
     """A file could not be written: everything that was written before is whole."""

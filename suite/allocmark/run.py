@@ -14,12 +14,13 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark import asv_process, documents, frameworks
 from allocmark.allocators import registry
+from allocmark.documents import Failure
 from allocmark.errors import (
     DISK_FULL,
     EXIT_BAD_INPUT,
@@ -28,6 +29,7 @@ from allocmark.errors import (
     AllocmarkError,
     DiskFullError,
     DocumentError,
+    NotBuiltError,
     UnknownNameError,
 )
 from allocmark.lifetime import end_with_parent
@@ -68,7 +70,7 @@ def run(options: Options) -> Path:
     """Measure, write the report, and return the path of its page.
 
     Raises `AllocmarkError` for names that do not exist, where the run was stopped, and where
-    nothing of it could be measured.
+    nothing of it could be measured, or of an experiment that is named or that the user can mend.
     """
     profile = profile_of(options.profile)
     results = results_folder(options.results)
@@ -78,8 +80,7 @@ def run(options: Options) -> Path:
         else:
             paths = _run_asv(_project(), options, profile, results)
         page = _reported(results)
-    if not any(map(_has_a_figure, paths)):
-        raise NothingMeasuredError(f"nothing could be measured: {_why(paths)} ({page})")
+    _refuse_losses(paths, options.experiments, page)
     return page
 
 
@@ -124,6 +125,26 @@ def _project() -> Path:
     )
 
 
+def _refuse_losses(paths: Sequence[Path], named: Sequence[str], page: Path) -> None:
+    """Raise `NothingMeasuredError` where a whole experiment is lost that must not be.
+
+    Those that nobody has named may have nothing to measure here: they count where something of
+    allocmark's own could not be built for them.
+    """
+    of_each: dict[str, list[Path]] = {}
+    for path in paths:
+        of_each.setdefault(path.name.partition(".")[0], []).append(path)
+    without = {name: of for name, of in of_each.items() if not any(map(_has_a_figure, of))}
+    if len(without) == len(of_each):
+        raise NothingMeasuredError(f"nothing could be measured: {_why(paths)} ({page})")
+    lost = {name: of for name, of in without.items() if name in named or _not_built(of)}
+    if lost:
+        why = _why([path for of in lost.values() for path in of])
+        raise NothingMeasuredError(
+            f"nothing of {', '.join(lost)} could be measured: {why}; the rest is saved ({page})"
+        )
+
+
 def _has_a_figure(path: Path) -> bool:
     try:
         return any(figure.value is not None for figure in documents.read(path).figures)
@@ -131,13 +152,20 @@ def _has_a_figure(path: Path) -> bool:
         return False  # Not of this run: the report names it.
 
 
+def _not_built(paths: Sequence[Path]) -> list[Failure]:
+    return [failure for failure in _failures(paths) if failure.stage == NotBuiltError.stage]
+
+
 def _why(paths: Sequence[Path]) -> str:
-    """Return the reason that all documents have, or where the reasons are."""
-    found = set()
+    """Return the reason that all documents have, or all that can be mended, or where they are."""
+    found = {failure.reason for failure in _not_built(paths) or _failures(paths)}
+    return found.pop() if len(found) == 1 else "the reasons are on the page"
+
+
+def _failures(paths: Sequence[Path]) -> Iterator[Failure]:
     for path in paths:
         with contextlib.suppress(DocumentError):
-            found |= {failure.reason for failure in documents.read(path).failures}
-    return found.pop() if len(found) == 1 else "the reasons are on the page"
+            yield from documents.read(path).failures
 
 
 def _run_asv(project: Path, options: Options, profile: Profile, results: Path) -> list[Path]:
@@ -188,7 +216,7 @@ def _load_report() -> None:
 
 
 class NothingMeasuredError(AllocmarkError):
-    """A run that came to its end without a single figure."""
+    """A run that came to its end without a single figure, or without one of an experiment."""
 
     exit_code = EXIT_UNCLEAR
 

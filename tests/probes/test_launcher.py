@@ -18,6 +18,7 @@ from allocmark.probes.request import Outcome, Request
 _MISBEHAVING = """
 import os, signal, sys, time
 from allocmark.allocators.base import Allocator
+from allocmark.compile import shared_library
 
 class Misbehaving(Allocator):
     framework = "cuda"
@@ -28,6 +29,7 @@ class Misbehaving(Allocator):
             case "aborts": os.abort()
             case "exits": sys.exit("gave up")
             case "raises": raise RuntimeError("no luck today")
+            case "builds": shared_library("x", [])
             case "prints":
                 print("noise on standard output", flush=True)
                 os.write(1, b"{broken json")
@@ -36,7 +38,7 @@ class Misbehaving(Allocator):
     def synchronize(self): pass
 
 ALLOCATORS = tuple(Misbehaving(n) for n in
-                   ("hangs", "killed", "aborts", "exits", "raises", "prints"))
+                   ("hangs", "killed", "aborts", "exits", "raises", "prints", "builds"))
 """
 
 
@@ -66,6 +68,15 @@ def test_the_reason_says_how_a_child_ended(
 ) -> None:
     (failure,) = launch(_request(allocator_file, subject)).failures
     assert expected in failure.reason
+
+
+def test_what_cannot_be_built_has_a_stage_of_its_own(
+    allocator_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(allocator_file))
+    (failure,) = launch(_request(allocator_file, "builds")).failures
+    assert failure.stage == "build"
+    assert f"{allocator_file}/allocmark cannot be written" in failure.reason
 
 
 def test_a_hanging_child_is_stopped_at_its_limit(allocator_file: Path) -> None:

@@ -35,7 +35,7 @@ def main(pipe: int) -> int:
                 return 0  # The parent has gone or has given up: nothing was asked for.
             chosen.measure(request, recorder)
         except NotMeasurableError as error:
-            recorder.failure("start", in_words(error))
+            recorder.failure(error.stage, in_words(error))
         except Exception as error:
             traceback.print_exc()
             recorder.failure("start", in_words(error))
