@@ -25,8 +25,7 @@ from allocmark.probes.session import Session
 from allocmark.probes.stopping import RunStoppedError
 from allocmark.run import Options
 
-
-_OF = ("p", "s", "quick", "r", "2026-01-01T00:00:00Z", 1.0, "c", "0", True, {}, {})
+_OF: tuple[Any, ...] = ("p", "s", "quick", "r", "2026-01-01T00:00:00Z", 1.0, "c", "0", True, {}, {})
 
 
 @dataclass(frozen=True)
