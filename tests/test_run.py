@@ -25,7 +25,19 @@ from allocmark.probes.session import Session
 from allocmark.probes.stopping import RunStoppedError
 from allocmark.run import Options
 
-_OF: tuple[Any, ...] = ("p", "s", "quick", "r", "2026-01-01T00:00:00Z", 1.0, "c", "0", True, {}, {})
+
+def _document(**found: Any) -> Document:
+    text: dict[str, Any] = {
+        "probe": "p",
+        "subject": "s",
+        "profile": "quick",
+        "run": "r",
+        "suite": "0",
+    }
+    return Document(
+        **text, started="2026-01-01T00:00:00Z", seconds=1.0, command="c", emulated=True, stack={},
+        conditions={}, **found,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -163,10 +175,10 @@ def test_an_experiment_lost_as_a_whole_ends_the_command_unclear_with_the_reason(
 ) -> None:
     figure = Figure("x_bytes", "bytes", "exact", "meter", {}, 1.0)
     documents_of = {
-        "context.driver": Document(*_OF, figures=[figure]),
-        "context.torch": Document(*_OF, failures=[Failure("build", "lost, but not as a whole")]),
-        "latency.a": Document(*_OF, failures=[Failure(stage, NO_CACHE)]),
-        "latency.b": Document(*_OF, failures=[Failure(stage, NO_CACHE)]),
+        "context.driver": _document(figures=[figure]),
+        "context.torch": _document(failures=[Failure("build", "lost, but not as a whole")]),
+        "latency.a": _document(failures=[Failure(stage, NO_CACHE)]),
+        "latency.b": _document(failures=[Failure(stage, NO_CACHE)]),
     }
     paths = [tmp_path / f"{name}{documents.SUFFIX}" for name in documents_of]
     for path, document in zip(paths, documents_of.values(), strict=True):
@@ -184,7 +196,7 @@ def test_what_can_be_mended_is_the_reason_among_others(tmp_path: Path) -> None:
     paths = []
     for name, failure in {"a": Failure("build", NO_CACHE), "b": Failure("start", "b")}.items():
         paths.append(tmp_path / f"latency.{name}{documents.SUFFIX}")
-        documents.write(paths[-1], Document(*_OF, failures=[failure]))
+        documents.write(paths[-1], _document(failures=[failure]))
     with pytest.raises(run.NothingMeasuredError, match=f"measured: {re.escape(NO_CACHE)}"):
         run._refuse_losses(paths, (), Path("page"))
 

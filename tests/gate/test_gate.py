@@ -269,6 +269,22 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert gated(tmp_path, (), 1, 0, None, "text").exit_code(2) == 1
 
 
+def test_the_unclear_are_counted_the_same_way_throughout(tmp_path: Path) -> None:
+    """The comparison counts all of them, the gate those of them that it can settle."""
+    _night(tmp_path, 1, exact("ooms", 1), *hits(1))
+    _night(tmp_path, 2, exact("ooms", 3), *hits(3))
+    step = [stepped(figure, 1.04) for figure in hits(2)]
+    _night(tmp_path, 3, exact("ooms", 2), *step)  # Between the two: no run tells which is right.
+    found = gated(tmp_path, (), 2, 0, None, "text")
+    (one,) = found.gates
+    every = len(one.comparison.of("unclear"))
+    near = sum(row.open for row in one.comparison.rows)
+    assert 0 < near < every
+    assert all(row.verdict == "unclear" for row in one.comparison.rows if row.open)
+    assert f", {every} unclear, " in found.text
+    assert f"nothing is worse, but {near} of {every} unclear figures may hide" in found.text
+
+
 def test_a_read_only_record_is_enough(tmp_path: Path) -> None:
     _night(tmp_path, 1, exact("ooms", 1))
     _night(tmp_path, 2, exact("ooms", 1))

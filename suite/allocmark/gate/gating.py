@@ -54,10 +54,14 @@ class Gate:
         """The means that are worse: of whole groups, of allocators, of single calls."""
         return self.comparison.means_of("worse")
 
-    def _open(self) -> list[str]:
+    def _unsettled(self) -> list[str]:
         """Return what keeps it from being fine where nothing is worse."""
-        figures = _unclear(self.comparison)
-        told = [f"{figures} figures are unclear (--rerun measures them again)"] if figures else []
+        told, figures = [], _open(self.comparison)
+        if figures:
+            told = [
+                f"{figures} of {len(self.comparison.of('unclear'))} unclear figures may hide a "
+                "difference that matters (--rerun measures these again)"
+            ]
         return told if self.candidate.finished else [*told, "the run has no end"]
 
     def sentence(self) -> str:
@@ -67,7 +71,7 @@ class Gate:
             "regression": f"{len(self.regressions)} figures are worse"
             + (f", {len(self.worse_means)} means are" if self.worse_means else "")
             + (f", {len(self.lost)} figures are lost" if self.lost else ""),
-            "unclear": f"nothing is worse, but {' and '.join(self._open())}",
+            "unclear": f"nothing is worse, but {' and '.join(self._unsettled())}",
         }[self.outcome]
         against = ", ".join(run.name for run in self.baselines[-_TOLD:])
         if (more := len(self.baselines) - _TOLD) > 0:
@@ -130,13 +134,13 @@ def gate(
 def _outcome(found: Comparison, lost: Sequence[Missing], candidate: RecordedRun) -> Outcome:
     if found.of("worse") or found.means_of("worse") or lost:
         return "regression"
-    if _unclear(found) or not candidate.finished:
+    if _open(found) or not candidate.finished:
         return "unclear"
     return "fine"
 
 
-def _unclear(found: Comparison) -> int:
-    """Return how many figures may hide a difference that matters."""
+def _open(found: Comparison) -> int:
+    """Return how many of the unclear figures more runs can settle."""
     return sum(row.open for row in found.rows)
 
 
