@@ -18,6 +18,7 @@ _LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<path>[^)#:\s]+)(?P<fragment>#[^
 """A link from a page to another file of the project."""
 _PAGE = ".md"
 CONFIG = "mkdocs.yml"
+NOT_FOUND = "404.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def write_pages(docs: Path, out: Path, parts: Sequence[Part]) -> None:
 
 
 def make_site(config: Path, pages: Path, out: Path) -> None:
-    """Let MkDocs make the site. Raises `AllocmarkError` where it is absent or fails."""
+    """Let MkDocs make the site, which may lie in any folder of a server. Raises `AllocmarkError` where it is absent or fails."""
     made = pages.parent / CONFIG
     # Paths in it are relative to it, so it is read where it lies and inherited from here.
     inherited = os.path.relpath(config, made.parent)
@@ -60,6 +61,9 @@ def make_site(config: Path, pages: Path, out: Path) -> None:
         raise AllocmarkError("the site needs MkDocs: pip install 'allocmark[site]'")
     if done.returncode != 0:
         raise AllocmarkError(f"MkDocs failed: {(done.stderr or done.stdout).strip()}")
+    # A server shows it at any address, so its links begin at the server's root, and where below
+    # that the site will lie nobody knows yet. The server has a page of its own for what is missing.
+    (out / NOT_FOUND).unlink(missing_ok=True)
 
 
 def _names(docs: Path) -> dict[Path, str]:
