@@ -49,7 +49,10 @@ def write_pages(docs: Path, out: Path, parts: Sequence[Part]) -> None:
 
 
 def make_site(config: Path, pages: Path, out: Path) -> None:
-    """Let MkDocs make the site, which may lie in any folder of a server. Raises `AllocmarkError` where it is absent or fails."""
+    """Let MkDocs make the site, which may lie in any folder of a server.
+
+    Raises `AllocmarkError` where it is absent or fails.
+    """
     made = pages.parent / CONFIG
     # Paths in it are relative to it, so it is read where it lies and inherited from here.
     inherited = os.path.relpath(config, made.parent)
