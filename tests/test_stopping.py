@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ INSIDE = {
     *("probes/tensorflow_policy_worker.py", "probes/trial.py", "workloads/recording_process.py"),
 }
 """What allocmark alone starts: its parent says what a person is told."""
+TOLD = "allocmark: stopped by Ctrl-C: give the same command again\n"
 _STOPPED = """
 import os, signal, sys
 from allocmark.stopping import until_stopped
@@ -49,18 +51,92 @@ def test_ctrl_c_is_a_sentence(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    told = "allocmark: stopped by Ctrl-C: give the same command again\n"
-    assert (done.returncode, done.stderr) == (EXIT_UNCLEAR, told)
+    assert (done.returncode, done.stderr) == (EXIT_UNCLEAR, TOLD)
+
+
+_PROGRAMS = sorted(
+    str(path.relative_to(PACKAGE))
+    for path in PACKAGE.rglob("*.py")
+    if re.search(r'^if __name__ == "__main__"', path.read_text(), re.MULTILINE)
+    and str(path.relative_to(PACKAGE)) not in INSIDE
+)
+
+
+@pytest.mark.parametrize("path", _PROGRAMS)
+def test_every_program_of_a_users_ends_so(path: str) -> None:
+    assert "until_stopped(" in (PACKAGE / path).read_text()
+
+
+_INTERRUPTING = """
+import importlib.abc, os, signal, sys
+
+class Interrupting(importlib.abc.MetaPathFinder):
+    def __init__(self, name, after):
+        self.name, self.after = name, after
+    def find_spec(self, name, path, target=None):
+        if name == self.name or not self.name:
+            if not self.after:
+                self.name, self.after = "none", True
+                os.kill(os.getpid(), signal.SIGINT)
+            elif name == self.name:
+                self.name, self.after = "", False  # What is imported next.
+
+sys.meta_path.insert(0, Interrupting(os.environ["AT"], bool(os.environ["AFTER"])))
+"""
+"""Ctrl-C where a module is imported, or right after it is found: where its own imports begin."""
+
+
+def _interrupted(
+    folder: Path, words: Sequence[str], at: str, after: bool, ignored: bool = False
+) -> tuple[int, str]:
+    """Return exit code and standard error of ``python -m`` interrupted while it imports."""
+    (folder / "sitecustomize.py").write_text(_INTERRUPTING)
+    handler = signal.SIG_IGN if ignored else signal.SIG_DFL
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "AT": at, "AFTER": "1" if after else ""},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("path", _PROGRAMS)
+def test_ctrl_c_while_a_program_is_imported_is_a_sentence(path: str, tmp_path: Path) -> None:
+    own = ".".join(("allocmark", *Path(path).with_suffix("").parts))
+    words = [own.removesuffix(".__main__"), "--help"]
+    assert _interrupted(tmp_path, words, own, after=False) == (EXIT_UNCLEAR, TOLD)
 
 
 @pytest.mark.parametrize(
-    "path",
-    sorted(
-        str(path.relative_to(PACKAGE))
-        for path in PACKAGE.rglob("*.py")
-        if re.search(r'^if __name__ == "__main__"', path.read_text(), re.MULTILINE)
-    ),
+    ("at", "after"), [("compare", False), ("compare.model", False), ("compare.power", True)]
 )
-def test_every_program_of_a_users_ends_so(path: str) -> None:
-    if path not in INSIDE:
-        assert "until_stopped(" in (PACKAGE / path).read_text()
+def test_from_its_package_to_its_last_import(at: str, after: bool, tmp_path: Path) -> None:
+    words = ["allocmark.compare.power", "--help"]
+    found = _interrupted(tmp_path, words, f"allocmark.{at}", after)
+    assert found == (EXIT_UNCLEAR, TOLD)
+
+
+def test_ctrl_c_that_is_to_be_ignored_is(tmp_path: Path) -> None:
+    own = "allocmark.emulator.derive"
+    assert _interrupted(tmp_path, [own, "--help"], own, after=True, ignored=True) == (0, "")
+
+
+def test_a_program_of_somebody_elses_keeps_its_ctrl_c(tmp_path: Path) -> None:
+    """Its package imports allocmark while Python looks for the program."""
+    package = tmp_path / "theirs"
+    package.mkdir()
+    (package / "__init__.py").write_text("import allocmark")
+    (package / "train.py").write_text("import signal; print(signal.getsignal(2).__name__)")
+    done = subprocess.run(
+        [sys.executable, "-m", "theirs.train", "allocmark"],
+        cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "default_int_handler\n"

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import sys
 
+from allocmark.stopping import imported
+
 _INTERRUPTED = 130
 
 
 def main() -> int:
     """Run asv's command line."""
     try:
+        imported()
         from asv.main import main as run
 
         sys.argv[0] = "asv"

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
+from types import FrameType
 
 from allocmark.errors import StoppedError
 from allocmark.sentences import sentence
 
 
+def stop_while_imported() -> None:
+    """Let Ctrl-C end a program by a sentence while it is being imported, to `imported`."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # Not as nohup has it.
+        signal.signal(signal.SIGINT, _stop)
+
+
+def imported() -> None:
+    """Say that what has to be imported is there: from here on Ctrl-C is `KeyboardInterrupt`."""
+    if signal.getsignal(signal.SIGINT) is _stop:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(_told())
+
+
+def _told() -> int:
+    print(sentence(StoppedError()), file=sys.stderr)
+    return StoppedError.exit_code
+
+
 def until_stopped(main: Callable[[], int]) -> int:
     """Run `main` to its end or until Ctrl-C; returns the exit code."""
     try:
+        imported()
         return main()
     except KeyboardInterrupt:
-        print(sentence(StoppedError()), file=sys.stderr)
-        return StoppedError.exit_code
+        return _told()
     finally:
         # Under -m, CPython lets SIGINT end a process in which Ctrl-C left the text of an exec() (as
         # dataclasses have), though it was caught after that; the next exec() makes it forget.
