@@ -148,6 +148,10 @@ _NO_TEXT: tuple[object, ...] = (None, 7, [], {})
         *_in_figure("counts", None, "x", {}, [1, 2], [1, 2, 3, 4], [1, 2, -3], [1, 2, 0.5]),
         *_in_figure("counts", [{}] * 3, [1, 2, "3"], [1, 2, _HUGE]),
         *_in_figure("counts", [1] * 39, [1] * 41, [0.5] * 40, [-1] * 40, [1], of=1),
+        *_in_figure("samples", [1.0, True, 3.0], [False] * 3),
+        *_in_figure("samples", [*_LONG[1:], True], of=1),
+        *_in_figure("interval", [True, 3.0], [1.0, False]),
+        *_in_figure("counts", [1, 2, True], [False] * 3),
         *_in_figure("samples", _LONG[1:], [1.0], [*_LONG, "x"], of=1),
         *_in_figure("interval", 5, "ab", [1], [1, "2"], [1, _NAN], [1, _HUGE], [1, 2, 3]),
         *_in_figure("flags", None, "wide", "", {}, [1], [None], [[]]),
@@ -176,6 +180,7 @@ def test_wrong_types_are_a_damaged_file(tmp_path: Path, change: Callable[[Any], 
         ("columns", []),
         ("columns", {"x": "y"}),
         ("columns", {"x": ["y"]}),
+        ("columns", {"x": [0.5, True]}),
     ],
 )
 def test_wrong_types_in_a_curve_are_a_damaged_file(
@@ -208,6 +213,62 @@ def test_deep_nesting_is_a_damaged_file(tmp_path: Path, name: str, value: str) -
     assert _sentences(path) == [
         f"{path} is damaged (it is nested too deep): delete it and measure again"
     ]
+
+
+def _with_halves(data: Any) -> Any:
+    """Return data with half of a surrogate pair in every text that may hold anything."""
+    match data:
+        case dict():
+            free = {k: v if k in ("kind", "started", "columns") else _with_halves(v)
+                    for k, v in data.items()}  # fmt: skip
+            return {**free, "\ud800": "\udfff"} if "path" in data or "gpu" in data else free
+        case list():
+            return [_with_halves(one) for one in data]
+        case str():
+            return f"\udc80{data}\ud800"
+    return data
+
+
+def _as_escapes(data: Any) -> bytes:
+    return json.dumps(data).encode()
+
+
+def _as_capital_escapes(data: Any) -> bytes:
+    return json.dumps(data).replace("\\ud", "\\uD").encode()
+
+
+def _as_bytes(data: Any) -> bytes:
+    return json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _as_utf_16(data: Any) -> bytes:
+    return json.dumps(data).encode("utf-16")
+
+
+@pytest.mark.parametrize("write", [_as_escapes, _as_capital_escapes, _as_bytes, _as_utf_16])
+def test_half_a_surrogate_pair_in_any_text_is_read_as_harmless(
+    tmp_path: Path, write: Callable[[Any], bytes]
+) -> None:
+    """A name of a file that is no text, for one: nothing could write or print it."""
+    path = _put(tmp_path / "x.json.gz")
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    path.write_bytes(gzip.compress(write(_with_halves(data))))
+    (compared,) = read_all([path])
+    assert isinstance(compared, Document)
+    for found in (documents.read(path), compared):
+        assert found.subject == "\ufffdtorch-native\ufffd"
+        assert found.figures[2].reason == "\ufffdtoo big\ufffd"
+        assert found.failures[0].reason == "\ufffdcrashed\ufffd"
+        assert found.figures[0].axes["\ufffd"] == found.stack["\ufffd"] == "\ufffd"
+        assert list(found.figures[1].samples) == _LONG
+        assert r"\ud" not in repr(found)
+
+
+def test_a_whole_pair_is_no_half(tmp_path: Path) -> None:
+    path = _put(tmp_path / "x.json.gz")
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    path.write_bytes(gzip.compress(json.dumps({**data, "command": "\U0001f600"}).encode()))
+    assert documents.read(path).command == "\U0001f600"
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "Infinity"])

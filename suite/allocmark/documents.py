@@ -36,6 +36,8 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 _FRAMEWORK = re.compile(r"[a-z_]+")
 _DEEPEST = 20
 """Levels that the conditions of a document may have."""
+_SURROGATES = (b"\\ud", b"\\uD", b"\xed", b"\0")
+"""What JSON holds wherever there may be one: escaped, as bytes, or in another encoding."""
 _TOO_DEEP = "it is nested too deep"
 
 
@@ -127,6 +129,19 @@ def _write_whole(path: Path, content: bytes) -> None:
         raise
 
 
+def well_formed(text: bytes) -> bytes:
+    """Return JSON of the same data in which half of a surrogate pair alone has become U+FFFD.
+
+    Files and processes with names that are no text bring such halves, which nothing can write or
+    print. Raises as `parse` where there may be any and the text is no JSON.
+    """
+    if not any(mark in text for mark in _SURROGATES):
+        return text
+    halves = json.dumps(parse(text), separators=(",", ":"), ensure_ascii=False)
+    whole = halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return whole.encode()
+
+
 def parse(text: bytes) -> Any:
     """Return the data of a document's text; raises `ValueError` also for NaN and Infinity."""
     return json.loads(text, parse_constant=_refuse)
@@ -144,7 +159,7 @@ def read(path: Path, loads: Callable[[bytes], Any] = parse) -> Document:
     """
     content = _content(path)
     try:
-        data = loads(gzip.decompress(content))
+        data = loads(well_formed(gzip.decompress(content)))
         if not isinstance(data, dict) or "schema" not in data:
             raise DocumentError(f"{path} is not an allocmark document: move it out of the results")
         if type(data["schema"]) is not int:

@@ -134,8 +134,8 @@ def check_axes(axes: Any, of: str) -> None:
 
 
 def _finite(numbers: Sequence[Any]) -> bool:
-    try:
-        return all(map(isfinite, numbers))
+    try:  # To Python true and false are numbers.
+        return all(map(isfinite, numbers)) and bool not in {*map(type, numbers)}
     except (TypeError, OverflowError):  # No number, or an integer that no float can hold.
         return False
 

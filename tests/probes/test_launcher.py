@@ -29,6 +29,7 @@ class Misbehaving(Allocator):
             case "aborts": os.abort()
             case "exits": sys.exit("gave up")
             case "raises": raise RuntimeError("no luck today")
+            case "names": raise RuntimeError("no file " + os.fsdecode(b"\\xff"))
             case "builds": shared_library("x", [])
             case "prints":
                 print("noise on standard output", flush=True)
@@ -38,7 +39,7 @@ class Misbehaving(Allocator):
     def synchronize(self): pass
 
 ALLOCATORS = tuple(Misbehaving(n) for n in
-                   ("hangs", "killed", "aborts", "exits", "raises", "prints", "builds"))
+                   ("hangs", "killed", "aborts", "exits", "raises", "prints", "builds", "names"))
 """
 
 
@@ -61,6 +62,7 @@ def allocator_file(tmp_path: Path) -> Path:
         ("aborts", "ended by SIGABRT"),
         ("exits", "exit code 1: gave up"),
         ("raises", "RuntimeError: no luck today"),
+        ("names", "RuntimeError: no file \ufffd"),
     ],
 )
 def test_the_reason_says_how_a_child_ended(

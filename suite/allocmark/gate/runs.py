@@ -132,7 +132,7 @@ def on_its_line(against: Sequence[RecordedRun], candidate: RecordedRun) -> list[
 def _run(folder: Path) -> RecordedRun:
     started, finished, whole = "", False, True
     try:
-        data = json.loads((folder / _STATE).read_bytes())
+        data = json.loads(documents.well_formed((folder / _STATE).read_bytes()))
         started, finished = str(data["started"]), data.get("finished") is not None
         whole = bool(data.get("whole", True))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -19,7 +19,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import IO, Any
 
 from allocmark import bytecode, interpreters
-from allocmark.documents import Failure
+from allocmark.documents import Failure, well_formed
 from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure, Series
 from allocmark.layout import fixed_addresses
@@ -201,7 +201,7 @@ def _parse(request: Request, seconds: float, lines: Sequence[bytes]) -> _Parsed:
     parsed = _Parsed(request, seconds)
     for line in lines:
         try:
-            message = json.loads(line)
+            message = json.loads(well_formed(line))
             parsed.take(message["kind"], message["data"])
         except (ValueError, TypeError, KeyError):
             continue  # Half a line: the child died while it wrote.
