@@ -197,10 +197,31 @@ def test_a_copy_of_a_document_is_named_and_left_out(tmp_path: Path) -> None:
     assert "is not where its content belongs" in _reasons(store)[0]
 
 
-def test_a_misplaced_document_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "changes", "belongs"),
+    [
+        ("latency.x", {}, "MACHINE/STACK/quick/latency.torch-native"),
+        ("m/latency.x", {}, "m/STACK/quick/latency.torch-native"),
+        ("m/s/latency.x", {}, "m/s/quick/latency.torch-native"),
+        ("m/s/quick/deeper/latency.x", {}, "m/s/quick/latency.torch-native"),
+        ("m/s/quick/latency.x", {"profile": "/etc"}, "/etc/latency.torch-native"),
+        ("m/s/quick/latency.x", {"profile": "../full"}, "m/s/../full/latency.torch-native"),
+    ],
+)
+def test_a_misplaced_document_is_left_out(
+    tmp_path: Path, place: str, changes: dict[str, object], belongs: str
+) -> None:
     path = _put(tmp_path, _document(_figure()))
-    (tmp_path / "latency.x.json.gz").write_bytes(path.read_bytes())
-    assert len(load(tmp_path).sources) == 1
+    copy = tmp_path / f"{place}.json.gz"
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_bytes(path.read_bytes())
+    _rewrite(copy, **changes)
+    store = load(tmp_path)
+    assert len(store.sources) == 1
+    assert _reasons(store) == [
+        f"{place}.json.gz is not where its content belongs ({belongs}.json.gz): "
+        "move it there or delete it"
+    ]
 
 
 def test_an_absurd_value_is_named_and_becomes_an_empty_cell(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -60,13 +60,9 @@ class Source:
     stack_name: str
     document: Document
 
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """What may occur once."""
-        d = self.document
-        return (self.machine, self.stack_name, d.profile, d.run, d.probe, d.subject)
 
-
+_FOLDERS = ("MACHINE", "STACK")
+"""Below the root; these words stand for those that the place of a misplaced file does not tell."""
 MANY = 300
 """Files from which it pays to start other processes, which takes a second or two."""
 _CHUNK = 25
@@ -107,7 +103,7 @@ def load(root: Path, probes: Collection[str] | None = None, readers: int = 1) ->
     Many files are read by so many `readers`: with several, processes are started that import the
     calling program's main module again, which must bear that.
     Raises `AllocmarkError` where there is no usable one; what is damaged, foreign, of a newer
-    schema, there twice or absurd is left out and named in `Store.left_out`.
+    schema, misplaced or absurd is left out and named in `Store.left_out`.
     """
     with _uncollected():
         return _load(root, probes, readers)
@@ -130,19 +126,14 @@ def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
     sources: list[Source] = []
     lengths: list[int] = []
     rows = Rows()
-    seen: dict[tuple[str, ...], str] = {}
     paths = [
         path
         for path in sorted(root.rglob(f"*{documents.SUFFIX}"))
         if probes is None or path.name.partition(".")[0] in probes
     ]
-    for relative, found in _all_read(root, paths, readers):
+    for found in _all_read(root, paths, readers):
         if isinstance(found, LeftOut):
             left_out.append(found)
-            continue
-        if (first := seen.setdefault(found.source.identity, relative)) != relative:
-            reason = f"{relative} says the same as {first} does: keep one of them"
-            left_out.append(LeftOut(relative, reason))
             continue
         left_out += found.left_out
         rows.append(found.rows)
@@ -154,10 +145,8 @@ def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
     return Store(root, rows.frame(of_documents, lengths), sources, left_out)
 
 
-def _all_read(
-    root: Path, paths: Sequence[Path], readers: int
-) -> Iterator[tuple[str, _Read | LeftOut]]:
-    """Yield each file's name and content in order."""
+def _all_read(root: Path, paths: Sequence[Path], readers: int) -> Iterator[_Read | LeftOut]:
+    """Yield each file's content in order."""
     if len(paths) < MANY or min(readers, os.cpu_count() or 1) == 1:
         yield from _some_read(root, paths)
         return
@@ -168,40 +157,35 @@ def _all_read(
             yield from chunk
 
 
-def _chunk_read(root: Path, paths: Sequence[Path]) -> list[tuple[str, _Read | LeftOut]]:
+def _chunk_read(root: Path, paths: Sequence[Path]) -> list[_Read | LeftOut]:
     with _uncollected():
         return list(_some_read(root, paths))
 
 
-def _some_read(root: Path, paths: Sequence[Path]) -> Iterator[tuple[str, _Read | LeftOut]]:
+def _some_read(root: Path, paths: Sequence[Path]) -> Iterator[_Read | LeftOut]:
     for path in paths:
         relative = path.relative_to(root).as_posix()
         try:
-            yield relative, _read(root, path, relative)
+            yield _read(root, path, relative)
         except DocumentError as error:
-            yield relative, LeftOut(relative, str(error).replace(str(path), relative))
+            yield LeftOut(relative, str(error).replace(str(path), relative))
 
 
 def _read(root: Path, path: Path, relative: str) -> _Read:
     document = documents.read(path)
-    try:
-        machine, stack = relative.split("/")[:2]
-        expected = documents.path_of(
-            root, machine, stack, document.profile, document.probe, document.subject
+    folders = relative.split("/")[:-1]
+    machine, stack = (*folders, *_FOLDERS[len(folders) :])[:2]
+    belongs = documents.path_of(
+        Path(), machine, stack, document.profile, document.probe, document.subject
+    )
+    if belongs != Path(relative):
+        raise DocumentError(
+            f"{path} is not where its content belongs ({belongs.as_posix()}): "
+            "move it there or delete it"
         )
-        if expected != path:
-            raise DocumentError(
-                f"{path} is not where its content belongs "
-                f"({expected.relative_to(root).as_posix()}): move it there or delete it"
-            )
-        rows = [_row(figure) for figure in document.figures]
-        bare = {name: getattr(document, name) for name in Document.__slots__}
-        bare |= {"figures": (), "series": (), "started": str(document.started)}
-        bare["emulated"] = bool(document.emulated)
-        dict(document.stack), dict(document.conditions)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise DocumentError(f"{path} is damaged ({error}): delete it and measure again") from error
-    return _Read(Source(relative, machine, stack, Document(**bare)), *_usable(rows, relative))
+    bare = replace(document, figures=(), series=())
+    rows = map(_row, document.figures)
+    return _Read(Source(relative, machine, stack, bare), *_usable(rows, relative))
 
 
 def _usable(figures: Iterable[Mapping[str, Any]], relative: str) -> tuple[Rows, list[LeftOut]]:
@@ -227,12 +211,6 @@ def _usable(figures: Iterable[Mapping[str, Any]], relative: str) -> tuple[Rows, 
 
 def _row(figure: Figure) -> dict[str, Any]:
     """Return the row of a figure; ``absurd`` names a value that is not taken, and why."""
-    for name, axis in figure.axes.items():
-        if not isinstance(name, str) or not isinstance(axis, str | int | float | bool):
-            raise TypeError(f"the axis {name!r} of {figure.metric} is no plain value")
-    for text in (figure.metric, figure.unit, figure.kind, figure.meter, figure.reason or ""):
-        if not isinstance(text, str):
-            raise TypeError(f"{text!r} is no text")
     value = math.nan if figure.value is None else float(figure.value)
     low, high = figure.interval or (math.nan, math.nan)
     samples = figure.samples
@@ -259,9 +237,7 @@ def _row(figure: Figure) -> dict[str, Any]:
 
 
 def _absurd(value: float, minimum: float, unit: str) -> str | None:
-    """Say what cannot be about a value and its smallest sample."""
-    if not math.isfinite(value):
-        return str(value)
+    """Say what cannot be about a value and its smallest sample, NaN where it has none."""
     lowest = min(value, minimum) if not math.isnan(minimum) else value
     return f"{lowest:g} {unit}" if lowest < 0 and unit not in MAY_BE_NEGATIVE else None
 
