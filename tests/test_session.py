@@ -6,6 +6,7 @@ import errno
 import gzip
 import json
 import os
+import re
 import signal
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import pytest
 from allocmark import documents
 from allocmark.allocators.base import Allocator
 from allocmark.documents import Document, Failure
-from allocmark.errors import NewerDocumentError, NotMeasurableError
+from allocmark.errors import NewerDocumentError, NotMeasurableError, UnreadableDocumentError
 from allocmark.figures import Figure, Series
 from allocmark.frameworks import Share
 from allocmark.probes import run_state, session
@@ -403,3 +404,58 @@ def test_a_newer_document_is_never_replaced(opened: Session) -> None:
         with pytest.raises(NewerDocumentError, match="upgrade allocmark"):
             measured(replace(opened, takes_over=takes_over))
     assert path.read_bytes() == newer
+
+
+def _no_permission(path: Path, patch: pytest.MonkeyPatch) -> None:
+    """As somebody else's file is; root may read them all."""
+    path.write_bytes(gzip.compress(b"whole"))
+    patch.setattr(Path, "read_bytes", _refused)
+
+
+def _refused(path: Path) -> bytes:
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def _folder(path: Path, patch: pytest.MonkeyPatch) -> None:
+    path.mkdir()
+
+
+def _pipe(path: Path, patch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(path)
+
+
+def _loop(path: Path, patch: pytest.MonkeyPatch) -> None:
+    path.symlink_to(path)
+
+
+def _below_a_file(path: Path, patch: pytest.MonkeyPatch) -> None:
+    path.parent.rmdir()
+    path.parent.touch()
+
+
+@pytest.mark.parametrize(
+    ("put", "told"),
+    [
+        (_no_permission, "cannot be read (Permission denied): make it readable"),
+        (_folder, "is not a file: move it out of the results"),
+        (_pipe, "is not a file: move it out of the results"),
+        (_loop, "cannot be read (Too many levels of symbolic links): make it readable"),
+        (_below_a_file, "cannot be read (Not a directory): make it readable"),
+    ],
+)
+@pytest.mark.parametrize("takes_over", [True, False])
+def test_what_cannot_be_read_is_never_replaced(
+    opened: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    put: Callable[[Path, pytest.MonkeyPatch], None],
+    told: str,
+    takes_over: bool,
+) -> None:
+    path = opened.path(Fake(), "a")
+    path.parent.mkdir(parents=True)
+    put(path, monkeypatch)
+    before = path.lstat() if path.parent.is_dir() else None
+    monkeypatch.setattr(session, "launch_all", lambda requests: pytest.fail("measured"))
+    with pytest.raises(UnreadableDocumentError, match=re.escape(f"{path} {told}")):
+        measured(replace(opened, takes_over=takes_over))
+    assert before is None or path.lstat() == before

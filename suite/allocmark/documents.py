@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from allocmark.errors import DocumentError, NewerDocumentError
+from allocmark.errors import DocumentError, NewerDocumentError, UnreadableDocumentError
 from allocmark.figures import Figure, Series, check_axes
 
 SCHEMA = 1
@@ -183,13 +183,13 @@ def _damaged(path: Path, why: object) -> str:
 def _content(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():  # To open a pipe would wait for a writer.
-            raise DocumentError(f"{path} is not a file: move it out of the results")
+            raise UnreadableDocumentError(f"{path} is not a file: move it out of the results")
         return path.read_bytes()
     except FileNotFoundError as error:
         raise DocumentError(f"{path} is not there any more: measure again") from error
     except OSError as error:
         # It may well be whole: nothing is said that would cost it.
-        raise DocumentError(
+        raise UnreadableDocumentError(
             f"{path} cannot be read ({error.strerror}): make it readable, or name another folder"
         ) from error
 

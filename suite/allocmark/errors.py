@@ -43,6 +43,10 @@ class NewerDocumentError(DocumentError):
     """A result file that a newer allocmark wrote: it must not be replaced."""
 
 
+class UnreadableDocumentError(DocumentError):
+    """What lies in a result file's place and may be whole: it must not be replaced."""
+
+
 class NoResultsError(AllocmarkError):
     """A folder that is missing, or without a single document that can be used."""
 

@@ -25,6 +25,7 @@ from allocmark.errors import (
     DocumentError,
     NewerDocumentError,
     NotMeasurableError,
+    UnreadableDocumentError,
 )
 from allocmark.frameworks import Share
 from allocmark.probes import outcomes as outcomes_of
@@ -90,8 +91,8 @@ def measure_experiments(
 
     Raises `RunStoppedError` where the disk is full; everything finished before is saved.
     """
-    # All are read first, also where none is taken over: one of a newer allocmark ends the run
-    # before anything replaces it.
+    # All are read first, also where none is taken over: one of a newer allocmark, or
+    # one that cannot be read, ends the run before anything replaces it.
     plans = [_plan(session, experiment, allocators, only) for experiment in experiments]
     requests = [r for plan in plans for one in plan.asked.values() for r in one.requests]
     # One queue for all: the processes of the next documents import while this one's measure.
@@ -148,21 +149,19 @@ def mark_rest(
     for experiment in experiments:
         for subject in subjects_of(session.share, experiment, allocators, session.profile):
             path = session.path(experiment, subject)
-            if not path.exists():
-                blank = _blank(session, experiment, subject)
-                try:
+            try:
+                if not path.exists():
+                    blank = _blank(session, experiment, subject)
                     documents.write(path, replace(blank, failures=[Failure(NOT_REACHED, why)]))
-                except OSError:
-                    return
+            except OSError:
+                return
 
 
 def _is_done(path: Path, session: Session) -> bool:
-    if not path.exists():
-        return False
     try:
         document = documents.read(path)
-    except NewerDocumentError:
-        raise  # Measuring would replace what this version cannot read.
+    except (NewerDocumentError, UnreadableDocumentError):
+        raise  # Measuring would replace what nobody can tell to be damaged.
     except DocumentError:
         return False
     return (
