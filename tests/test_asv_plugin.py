@@ -101,6 +101,7 @@ def test_ctrl_c_as_asv_ends_shows_no_traceback(
     kept = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(asv_plugin, "current_stack", lambda framework=None: Stack)
     monkeypatch.setattr(asv_plugin, "_tell_left_out", lambda: None)
+    monkeypatch.setattr(asv_plugin, "disturbances", list)
     monkeypatch.setattr(asv_plugin.frameworks, "shares", lambda: [Share("torch", ("torch",))])
     for variable in (asv_plugin.RESULTS, asv_plugin.PROFILE, asv_plugin.RUN):
         monkeypatch.setenv(variable, str(tmp_path))

@@ -13,7 +13,7 @@ from replay_support import needs_emulator
 
 from allocmark import doctor
 from allocmark import stack as stack_module
-from allocmark.doctor import Finding, examine, exit_code
+from allocmark.doctor import Finding, disturbances, examine, exit_code
 from allocmark.errors import AllocmarkError, NotMeasurableError
 from allocmark.meters import memory
 from allocmark.meters import nvml as nvml_module
@@ -107,6 +107,13 @@ def test_a_neighbour_makes_it_unclear(nvml: FakeNvml, tmp_path: Path) -> None:
     findings = examine(tmp_path)
     assert exit_code(findings) == 3
     assert _of(findings, "other processes").level == "unclear"
+    (told,) = disturbances()  # What a run says as it begins.
+    assert told.startswith("figures can be had but not trusted: other processes on the GPU (2)")
+
+
+def test_a_quiet_gpu_disturbs_nothing(nvml: FakeNvml) -> None:
+    _listed(nvml, [])
+    assert disturbances() == []
 
 
 def test_a_busy_gpu_without_processes_makes_it_unclear(nvml: FakeNvml, tmp_path: Path) -> None:

@@ -114,10 +114,12 @@ def test_a_benchmark_by_itself_measures_there(
         ("results", "here/reports"),
         ("./results/", "here/reports"),
         ("../results", "reports"),
-        ("results/..", "reports"),
+        ("results/..", "here-reports"),
+        ("mine", "here/mine-reports"),
+        ("/", "/reports"),
         ("results/../results", "here/reports"),
         ("linked/../results", "elsewhere/reports"),
-        ("linked", "here/reports"),
+        ("linked", "here/linked-reports"),
     ],
 )
 def test_the_report_lies_beside_the_folder_that_is_meant_and_is_named_without_detours(

@@ -65,6 +65,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     monkeypatch.setattr(frameworks, "shares", lambda: [Share(name, both) for name in both])
     monkeypatch.setattr(run, "read_stack", lambda framework, device: FakeStack(framework))
     monkeypatch.setattr(run, "measure_experiments", measure)
+    monkeypatch.setattr(run, "disturbances", list)
     monkeypatch.setattr(report, "write_report", lambda results, out: out)
     monkeypatch.setattr(run, "_has_a_figure", lambda path: True)
     return opened
@@ -121,10 +122,15 @@ def test_a_filtered_run_that_was_cut_off_is_carried_on_by_the_same_command(
         raise KeyboardInterrupt
         yield
 
+    marked: list[Any] = []
     with monkeypatch.context() as patch:
         patch.setattr(run, "measure_experiments", stopped)
+        patch.setattr(run, "mark_rest", lambda *what: marked.append(what))
         with pytest.raises(RunStoppedError):
             run.run(asked("latency", "streams"))
+    ((_, chosen, _, only),) = marked
+    assert [experiment.name for experiment in chosen] == ["latency", "streams"]
+    assert only == ["torch-native"]  # Nothing is said of what nobody asked for.
     begun = run_state.read(results / "gpu" / "stack-of-torch" / "quick")
     assert begun and begun.finished is None
     run.run(asked("latency"))  # Another command has nothing to carry on.

@@ -136,7 +136,7 @@ def test_a_stack_holds_the_subjects_of_its_share(
 ) -> None:
     found = measured(replace(opened, share=share), Mixed())
     assert [document.subject for document in found] == expected
-    mark_rest(replace(opened, share=share), [Mixed()], [], "stopped")
+    mark_rest(replace(opened, share=share), [Mixed()], [])
     assert len(list(opened.results.rglob("*.json.gz"))) == len(expected)
 
 
@@ -270,11 +270,16 @@ def test_the_handlers_are_given_back_after_a_run_that_was_not_stopped() -> None:
 
 def test_the_rest_of_a_stopped_run_says_why_and_is_measured_later(opened: Session) -> None:
     kept = next(measure_experiments(opened, [Fake()], [])).read_bytes()
-    mark_rest(opened, [Fake()], [], "stopped")
+    mark_rest(opened, [Fake()], [])
     assert opened.path(Fake(), "a").read_bytes() == kept
     marked = documents.read(opened.path(Fake(), "c"))
-    assert marked.failures == [Failure(NOT_REACHED, "stopped")]
+    assert marked.failures == [Failure(NOT_REACHED, "the run was stopped before this was measured")]
     assert all(document.figures for document in measured(opened))
+
+
+def test_of_what_was_not_asked_for_nothing_is_said(opened: Session) -> None:
+    mark_rest(opened, [Fake()], [], ["b"])
+    assert [path.name for path in opened.results.rglob("*.json.gz")] == ["fake.b.json.gz"]
 
 
 def test_marking_stops_quietly_on_a_full_disk(
@@ -284,7 +289,7 @@ def test_marking_stops_quietly_on_a_full_disk(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(documents, "write", full)
-    mark_rest(opened, [Fake()], [], "stopped")
+    mark_rest(opened, [Fake()], [])
     assert not list(opened.results.rglob("*"))
 
 

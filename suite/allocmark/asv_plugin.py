@@ -33,6 +33,7 @@ from asv.results import get_filename
 from allocmark import asv_reading, frameworks, interpreters, progress
 from allocmark.allocators import registry
 from allocmark.asv_selection import skipped
+from allocmark.doctor import disturbances
 from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError, of_system
 from allocmark.frameworks import Share
 from allocmark.identity import identity_of, machine_facts, refuse_to_mix
@@ -238,6 +239,8 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
             results = Path(dry if kwargs.get("dry_run") else conf.results_dir).absolute()
             current_stack()  # Without a GPU the run ends here, before anything is tried on it.
             _tell_left_out()
+            for sentence in disturbances():
+                log.info(sentence)
             stacks = {share: current_stack(share.framework) for share in frameworks.shares()}
             conf.matrix = {"req": {_FRAMEWORK: [share.framework for share in stacks]}}
             folders = [folder_of(results, stack, profile) for stack in stacks.values()]
@@ -297,9 +300,7 @@ def _mark_rest(results: Path, share: Share, stack: Stack, profile: Profile, run:
     """Say in a document of each subject that has none that the run was stopped."""
     session = Session(results, stack, profile, run, progress.Lines(sys.stderr), share=share)
     chosen = [experiments.experiment(name) for name in experiments.NAMES]
-    mark_rest(
-        session, chosen, list(registry().values()), "the run was stopped before this was measured"
-    )
+    mark_rest(session, chosen, list(registry().values()))
 
 
 def setup() -> None:

@@ -152,7 +152,7 @@ def explain(
 def report(
     results: Results = None,
     out: Annotated[
-        Path | None, typer.Option(help="The report folder (default: reports beside the results).")
+        Path | None, typer.Option(help="The report folder (default: beside the results, and named after them).")
     ] = None,
     format: Annotated[
         str | None, typer.Option(help="md: print the tables as Markdown instead.")

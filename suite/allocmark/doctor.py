@@ -77,6 +77,19 @@ def examine(results: Path, device: int = 0) -> list[Finding]:
     return findings
 
 
+def disturbances(device: int = 0) -> list[str]:
+    """Return a sentence for each thing on the GPU that makes figures untrustworthy; cheap.
+
+    Raises `NoGpuError` where there is none.
+    """
+    found = _of_gpu(read_conditions(device), read_stack("auto", device))
+    return [
+        f"figures can be had but not trusted: {finding.sentence}"
+        for finding in found
+        if finding.level == "unclear"
+    ]
+
+
 def exit_code(findings: Sequence[Finding]) -> int:
     """Return 2 if nothing can be measured, 3 if figures could not be trusted, else 0."""
     levels = {finding.level for finding in findings}
@@ -108,8 +121,8 @@ def _of_gpu(conditions: Conditions, stack: Stack) -> Iterator[Finding]:
         yield Finding(
             "other processes",
             "unclear",
-            f"{conditions.other_processes} other processes use the GPU and hold {size}: end them, "
-            "or measure on another GPU (CUDA_VISIBLE_DEVICES)",
+            f"other processes on the GPU ({conditions.other_processes}) hold {size}: end them, or "
+            "measure on another GPU (CUDA_VISIBLE_DEVICES)",
         )
     elif busy is not None and busy > BUSY_PERCENT:
         yield Finding(

@@ -8,7 +8,7 @@ from allocmark.stack import is_emulated
 
 CONFIG = "asv.conf.json"
 """A folder that holds it is a project."""
-RECORD = "results"
+RECORD, _REPORTS = "results", "reports"
 """Below the project: what was measured on GPUs, tracked by git."""
 EMULATED_RESULTS = ("build", "emulated", "results")
 """Below the project, ignored by git: a first look leaves a clone as it was."""
@@ -40,8 +40,13 @@ def results_folders(given: Path | None) -> tuple[Path, ...]:
 
 
 def reports_beside(results: Path) -> Path:
-    """Return where the report of a results folder goes."""
-    return straight(results).parent / "reports"
+    """Return where the report of a results folder goes: beside it, and named after it.
+
+    Another folder than `RECORD` does not write over that one's report.
+    """
+    folder = straight(results)
+    name = _REPORTS if folder.name in (RECORD, "") else f"{folder.name}-{_REPORTS}"
+    return folder.parent / name
 
 
 def straight(path: Path) -> Path:

@@ -15,11 +15,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from allocmark import asv_process, documents, frameworks
 from allocmark.allocators import registry
+from allocmark.doctor import disturbances
 from allocmark.documents import Failure
 from allocmark.errors import (
     DISK_FULL,
@@ -40,6 +41,7 @@ from allocmark.probes.run_state import RunState
 from allocmark.probes.session import (
     Session,
     folder_of,
+    mark_rest,
     measure_experiments,
     subjects_of,
 )
@@ -65,6 +67,11 @@ class Options:
         """Whether only some documents are asked for."""
         return bool(self.experiments or self.subjects or self.allocator_file)
 
+    @property
+    def names_documents(self) -> bool:
+        """Whether single documents are asked for, as by the command that each of them prints."""
+        return bool(self.experiments and self.subjects)
+
 
 def run(options: Options) -> Path:
     """Measure, write the report, and return the path of its page.
@@ -72,7 +79,7 @@ def run(options: Options) -> Path:
     Raises `AllocmarkError` for names that do not exist, where the run was stopped, and where
     nothing of it could be measured, or of an experiment that is named or that the user can mend.
     """
-    profile = profile_of(options.profile)
+    profile = replace(profile_of(options.profile), patient=options.names_documents)
     results = results_folder(options.results)
     with stoppable(signal.SIGINT):
         if options.filtered:
@@ -248,16 +255,26 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> list[Pat
     paths: list[Path] = []
     folders = [folder_of(results, stack, profile) for stack in stacks.values()]
     with run_lock.held(folders), shown() as progress, stoppable():
+        for sentence in disturbances():
+            progress.end(sentence)
         parts = _begin_parts(folders, profile, results, asked, options.fresh)
-        for (share, stack), (state, carried_on) in zip(stacks.items(), parts, strict=True):
-            session = Session(
+        sessions = [
+            Session(
                 *(results, stack, profile, state.id, progress),
                 takes_over=carried_on,
                 since=state.parts[asked],
                 allocator_file=options.allocator_file,
                 share=share,
             )
-            paths += measure_experiments(session, chosen, allocators, only)
+            for (share, stack), (state, carried_on) in zip(stacks.items(), parts, strict=True)
+        ]
+        try:
+            for session in sessions:
+                paths += measure_experiments(session, chosen, allocators, only)
+        except (KeyboardInterrupt, RunStoppedError):
+            for session in sessions:
+                mark_rest(session, chosen, allocators, only)
+            raise
         for folder in folders:
             run_state.finish_part(folder, asked)
     if not paths:
@@ -293,7 +310,7 @@ def _subjects(
 ) -> list[str] | None:
     """Return the subjects asked for: those named, else those of the user's file, else all."""
     known = registry(options.allocator_file)
-    every = PROFILES["full"]
+    every = replace(PROFILES["full"], patient=options.names_documents)
     of_each = {e.name: e.subjects(list(known.values()), every) for e in chosen}
     possible = dict.fromkeys(known) | dict.fromkeys(name for s in of_each.values() for name in s)
     for name in options.subjects:

@@ -189,3 +189,15 @@ def test_a_request_survives_the_pipe(tmp_path: Path) -> None:
     )
     assert Request.from_json(request.to_json()) == request
     assert Outcome(request, 1.0).figures == ()
+
+
+def test_a_trace_of_addresses_is_not_what_ended_a_process() -> None:
+    frames = "\n".join(f"frame #{n}: _start + 0x{n:x} (0x5555 in /a/b/python)" for n in range(28))
+    stderr = (
+        f"terminate called after throwing\n  what():  CUDA error: device lost\nmore\n{frames}\n"
+    )
+    assert (
+        launcher.ending(-6, stderr) == "the process was ended by SIGABRT: CUDA error: device lost"
+    )
+    assert launcher.ending(1, "one\n\ntwo\n\n") == "the process ended with exit code 1: two"
+    assert launcher.ending(-9, "") == "the process was ended by SIGKILL"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -161,6 +162,14 @@ def test_who_is_asked_for_what() -> None:
         "torch-native",
         "torch-expandable",
     }
+    named = replace(full, patient=True)
+    assert "torch-split64" in experiment.subjects(known, named)
+    (patient,) = experiment.requests("torch-split64", named)
+    assert (
+        patient.limit_s
+        > patient.parameters["seconds"]
+        > experiment.requests("torch-native", full)[1].parameters["seconds"]
+    )
     assert {("torch-async", "counters"), ("tf-growth", "counters")} <= parts
     assert ("torch-split64", "counters") not in parts
     _, oom = experiment.requests("torch-native", quick)

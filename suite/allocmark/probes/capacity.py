@@ -5,8 +5,8 @@
 bisection between the live peak and what is held without a limit finds the smallest one, at most
 8 halvings, confirmed by a run one step above and one below. The allocator starts clean before
 each run; its own way out of a full device (give the cache back, try again) is part of the answer.
-Document ``capacity``, subject = allocator (base ones, on the emulated driver all), axes
-``{workload}``:
+Document ``capacity``, subject = allocator (base ones; on the emulated driver, and where asked for by
+name, all), axes ``{workload}``:
 
 | metric | unit | kind | meaning |
 | --- | --- | --- | --- |
@@ -61,11 +61,12 @@ _SEARCH_S = 6.0
 """What the searches of one allocator may take."""
 _SEARCH_UNCACHED_S = 7.0
 """The same where each request goes to the driver: still too short for the longest workloads."""
-_SEARCH_EMULATED_S = 60.0
-"""Where nothing is waited for but the host, which is often a small one."""
+_SEARCH_PATIENT_S = 60.0
+"""Where it is asked for by its names, and on the emulated driver, whose host is often small."""
 _MORE_S = 48.0
 """What start-up and the runs without a limit may take besides."""
 _FEWEST_STEPS = 2
+_FEWEST_RUNS = _FEWEST_STEPS + CONFIRMING_RUNS
 _SHORTEST_RUN_S = 1e-3
 _EXTENT_MARGIN = 1.25
 
@@ -89,11 +90,11 @@ class Capacity(AllocatorExperiment):
         if not profile.capacity_search or Capability.RESTART not in allocator.capabilities:
             return False
         # Runs are cheap on the emulated driver, where the settings are searched as well.
-        return is_base(allocator) or is_emulated()
+        return is_base(allocator) or is_emulated() or profile.patient
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
         seconds = _SEARCH_S if Capability.CACHE in allocator.capabilities else _SEARCH_UNCACHED_S
-        seconds = _SEARCH_EMULATED_S if is_emulated() else seconds
+        seconds = _SEARCH_PATIENT_S if is_emulated() or profile.patient else seconds
         return [{"workloads": list(catalog.names()), "search_seconds": seconds}]
 
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
@@ -109,9 +110,7 @@ class Capacity(AllocatorExperiment):
         for workload in request.parameters["workloads"]:
             with recorder.stage(f"{workload} without a limit"), _cells(workload, recorder):
                 if sum(_least(task.run_seconds) for task in tasks) > seconds:
-                    raise NotMeasurableError(
-                        f"left out: searches of the others take more than {seconds:.0f} s"
-                    )
+                    raise NotMeasurableError(_left_out("the searches of others fill", seconds))
                 tasks.append(_unlimited(workload, allocator))
         tasks.sort(key=lambda task: task.run_seconds)  # So that time reaches as many as it can.
         with Ballast(request.device) as ballast:
@@ -119,6 +118,11 @@ class Capacity(AllocatorExperiment):
                 with recorder.stage(task.workload), _cells(task.workload, recorder):
                     left = deadline - time.monotonic()
                     share = max(left / (len(tasks) - place), min(left, _least(task.run_seconds)))
+                    if share < _least(task.run_seconds):
+                        why = f"a search needs {_FEWEST_RUNS} runs of {task.run_seconds:.1f} s, "
+                        raise NotMeasurableError(
+                            _left_out(f"{why}too long for what is left of", seconds)
+                        )
                     _Search(task, allocator, ballast).report(share, recorder)
 
     def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
@@ -160,22 +164,22 @@ def _unlimited(workload: str, allocator: Allocator) -> _Task:
     return _Task(workload, script, int(upper), seen["replay_seconds"])
 
 
+def _left_out(why: str, seconds: float) -> str:
+    reason = f"left out: {why} the {seconds:.0f} s for all workloads"
+    if seconds >= _SEARCH_PATIENT_S:
+        return reason
+    return f"{reason} (with --experiment and --subject there are {_SEARCH_PATIENT_S:.0f})"
+
+
 def _least(run_seconds: float) -> float:
     """Return the time without which a search says nothing."""
-    return (_FEWEST_STEPS + CONFIRMING_RUNS) * max(run_seconds, _SHORTEST_RUN_S)
+    return _FEWEST_RUNS * max(run_seconds, _SHORTEST_RUN_S)
 
 
 def steps_within(seconds: float, run_seconds: float) -> int:
-    """Return how many halvings that time allows, at most `STEPS`.
-
-    Raises `NotMeasurableError` where it allows too few to say anything.
-    """
+    """Return how many halvings that time allows, at most `STEPS`; it is to be `_least` or more."""
     runs = int(seconds / max(run_seconds, _SHORTEST_RUN_S))
-    if runs < _FEWEST_STEPS + CONFIRMING_RUNS:
-        raise NotMeasurableError(
-            f"left out: a run takes {run_seconds:.1f} s, and {max(0.0, seconds):.1f} s were left"
-        )
-    return min(STEPS, runs - CONFIRMING_RUNS)
+    return max(_FEWEST_STEPS, min(STEPS, runs - CONFIRMING_RUNS))
 
 
 class _Search:

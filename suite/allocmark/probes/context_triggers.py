@@ -18,7 +18,7 @@ from allocmark.meters.nvml import open_device
 from allocmark.probes import context_driver as driver
 from allocmark.probes.context_fork import in_fork
 from allocmark.probes.context_stages import settled
-from allocmark.probes.recorder import Recorder
+from allocmark.probes.recorder import Recorder, in_words
 
 ASKED = "cuDevicePrimaryCtxGetState"
 FLAG_FAILED = "call-failed"
@@ -163,7 +163,7 @@ def _try(call: Call, device: int) -> dict[str, Any]:
     try:
         kept = call(device)
     except Exception as raised:
-        error = f"{type(raised).__name__}: {raised}"
+        error = in_words(raised)
     after = meters.read()[NVML_DEVICE]
     created = context_exists(device)
     del kept

@@ -36,6 +36,9 @@ class Profile:
     """Whether the smallest capacity is searched for the base allocators."""
     all_settings: bool
     """Whether allocators beyond the base ones are measured."""
+    patient: bool = False
+    """Whether documents were asked for by their names: they take the time they need, which a run of
+    everything does not have for each."""
 
 
 PROFILES = {

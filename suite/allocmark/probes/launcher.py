@@ -41,7 +41,9 @@ _RESET = (
     "XLA_PYTHON_CLIENT_PREALLOCATE",
     "XLA_PYTHON_CLIENT_ALLOCATOR",
 )
-_KEPT_STDERR = 2000
+_KEPT_STDERR = 16_000
+_THROWN = "what():  "
+"""How C++ names the error that ended the process; behind it come addresses of its calls."""
 AHEAD = max(1, min(5, (os.cpu_count() or 1) // 3))
 """How many processes import while one measures: enough to hide seconds of imports behind short
 measurements, few enough to leave most cores to the one that measures."""
@@ -210,7 +212,9 @@ def _parse(request: Request, seconds: float, lines: Sequence[bytes]) -> _Parsed:
 
 def ending(code: int, stderr: str) -> str:
     """Say in one sentence how a child ended that should not have."""
-    last = next((line for line in reversed(stderr.splitlines()) if line.strip()), "")
+    said = [line for line in stderr.splitlines() if line.strip()]
+    thrown = (line.partition(_THROWN)[2] for line in said if _THROWN in line)
+    last = next(thrown, said[-1] if said else "")
     if code < 0:
         try:
             name = signal.Signals(-code).name

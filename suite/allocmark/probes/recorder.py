@@ -9,22 +9,23 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from allocmark.documents import ERROR_NOTE
-from allocmark.errors import NotMeasurableError
 from allocmark.figures import Axis, Figure, Series
 from allocmark.stack import emulator_refusal
 
+_ADVICE = " If reserved but unallocated memory is large"
+"""From here on torch's message at an OOM recommends a setting, and a page about it."""
+
 
 def in_words(error: Exception) -> str:
-    """Return an error as a reason: its sentence, or its class and first line.
+    """Return an error as a reason: its sentence, or a framework's class and first line.
 
-    What follows in a framework's message is advice on how to find a bug. Where the emulated driver
-    refused something, that is the cause behind what the framework says.
+    What follows in a framework's message is advice. Where the emulated driver refused something,
+    that is the cause behind what the framework says.
     """
-    if isinstance(error, NotMeasurableError):
-        text = str(error)
-    else:
-        first, *_ = str(error).splitlines() or [""]
-        text = f"{type(error).__name__}: {first}"
+    first, *_ = str(error).splitlines() or [""]
+    text, *_ = first.partition(_ADVICE)
+    if type(error).__module__.partition(".")[0] != "allocmark":
+        text = f"{type(error).__name__}: {text}"
     cause = emulator_refusal(text)
     return f"{text}: {cause}" if cause and cause not in text else text
 

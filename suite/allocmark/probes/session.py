@@ -39,6 +39,7 @@ from allocmark.progress import Progress
 from allocmark.stack import Stack
 
 NOT_REACHED = "run"
+_STOPPED_BEFORE = "the run was stopped before this was measured"
 """The stage of the failure that stands for everything a stopped run did not come to."""
 
 
@@ -116,15 +117,21 @@ def _plan(
     allocators: Sequence[Allocator],
     only: Collection[str] | None,
 ) -> _Plan:
-    chosen = [
-        subject
-        for subject in subjects_of(session.share, experiment, allocators, session.profile)
-        if only is None or subject in only
-    ]
+    chosen = _chosen(session, experiment, allocators, only)
     belongs = {s: _is_done(session.path(experiment, s), session) for s in chosen}
     done = {s for s in chosen if belongs[s] and session.takes_over}
     asked = {s: _asked(session, experiment, s) for s in chosen if s not in done}
     return _Plan(experiment, chosen, asked)
+
+
+def _chosen(
+    session: Session,
+    experiment: Experiment,
+    allocators: Sequence[Allocator],
+    only: Collection[str] | None,
+) -> list[str]:
+    subjects = subjects_of(session.share, experiment, allocators, session.profile)
+    return [subject for subject in subjects if only is None or subject in only]
 
 
 def _carry_out(session: Session, plan: _Plan, outcomes: Iterator[Outcome]) -> Iterator[Path]:
@@ -143,16 +150,23 @@ def _carry_out(session: Session, plan: _Plan, outcomes: Iterator[Outcome]) -> It
 
 
 def mark_rest(
-    session: Session, experiments: Iterable[Experiment], allocators: Sequence[Allocator], why: str
+    session: Session,
+    experiments: Iterable[Experiment],
+    allocators: Sequence[Allocator],
+    only: Collection[str] | None = None,
 ) -> None:
-    """Write a document that says why for each subject that has none, as far as the disk allows."""
+    """Say of each subject without a document that the run was stopped, as far as the disk allows.
+
+    The subjects are those of `measure_experiments`.
+    """
     for experiment in experiments:
-        for subject in subjects_of(session.share, experiment, allocators, session.profile):
+        for subject in _chosen(session, experiment, allocators, only):
             path = session.path(experiment, subject)
             try:
                 if not path.exists():
                     blank = _blank(session, experiment, subject)
-                    documents.write(path, replace(blank, failures=[Failure(NOT_REACHED, why)]))
+                    stopped = replace(blank, failures=[Failure(NOT_REACHED, _STOPPED_BEFORE)])
+                    documents.write(path, stopped)
             except OSError:
                 return
 

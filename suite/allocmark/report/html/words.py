@@ -49,7 +49,7 @@ class Words:
 
     @cached_property
     def _patterns(self) -> list[tuple[re.Pattern[str], str]]:
-        # The most literal text first: "left out: {}" must not hide "left out: a run takes {}".
+        # The most literal text first: "left out: {}" must not hide "left out: a search needs {}".
         messages = sorted((m for m in self._catalogue if _GAP in m), key=lambda m: (-len(m), m))
         return [(_pattern(message), self._catalogue[message]) for message in messages]
 

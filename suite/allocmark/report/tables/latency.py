@@ -35,6 +35,11 @@ _LEVELS = (
     ("op", "the framework's operation, as a line of Python calls it"),
 )
 _WAITS = "Until host: until the call returns; until complete: until its stream has finished too."
+_ENTRIES = {
+    "allocator": " Called from a loop in C where the allocator has C entry points, else from one "
+    "in Python; where operations are the only way in (torch without its cache), they stand at both "
+    "levels."
+}
 _COSTS = ("empty_pair_ns", "clock_ns")
 _CHECKS = ("cross_check_loop_ns", "cross_check_program_ns", "cross_check_ratio")
 
@@ -50,7 +55,7 @@ def tables(panel: Panel) -> list[Table]:
             across=BYTES,
             name=f"{path}-{level}",
             title=f"{title}: {entry}",
-            about=f"{about} {_WAITS}",
+            about=f"{about} {_WAITS}{_ENTRIES.get(level, '')}",
             style=median if path == "hit" else _extremes,
         )
         for path, title, about in _PATHS
