@@ -152,7 +152,8 @@ def explain(
 def report(
     results: Results = None,
     out: Annotated[
-        Path | None, typer.Option(help="The report folder (default: beside the results, and named after them).")
+        Path | None,
+        typer.Option(help="The report folder (default: beside the results, and named after them)."),
     ] = None,
     format: Annotated[
         str | None, typer.Option(help="md: print the tables as Markdown instead.")
