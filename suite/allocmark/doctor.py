@@ -266,7 +266,7 @@ def _of_framework(framework: str, names: Sequence[str], tried: bool) -> Finding:
         return Finding(framework, "skip", sentence, names)
     sentence = f"{framework} {version}"
     if lacks_cuda(framework, found):
-        sentence += " is a build without CUDA: install one with"
+        sentence += " is a build without CUDA: install one for CUDA"
         return Finding(framework, "skip", sentence, names)
     if cuda := found.get(f"{framework} cuda"):
         sentence += f" for CUDA {cuda}"
