@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from allocmark import asv_process, documents, frameworks, report, run
+from allocmark import asv_process, documents, frameworks, losses, report, run
 from allocmark.documents import Document, Failure
 from allocmark.errors import AllocmarkError, DiskFullError
 from allocmark.figures import Figure
@@ -67,7 +67,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     monkeypatch.setattr(run, "measure_experiments", measure)
     monkeypatch.setattr(run, "disturbances", list)
     monkeypatch.setattr(report, "write_report", lambda results, out: out)
-    monkeypatch.setattr(run, "_has_a_figure", lambda path: True)
+    monkeypatch.setattr(losses, "_has_a_figure", lambda path: True)
     return opened
 
 
@@ -158,8 +158,8 @@ def test_an_allocator_file_that_was_edited_is_measured_again(
 def test_a_run_without_a_single_figure_is_unclear_and_names_the_page(
     monkeypatch: pytest.MonkeyPatch, sessions: list[Session], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(run, "_has_a_figure", lambda path: False)
-    with pytest.raises(run.NothingMeasuredError, match=str(tmp_path / "reports")) as raised:
+    monkeypatch.setattr(losses, "_has_a_figure", lambda path: False)
+    with pytest.raises(losses.NothingMeasuredError, match=str(tmp_path / "reports")) as raised:
         run.run(Options("quick", ["latency"], ["torch-native"], results=tmp_path / "results"))
     assert raised.value.exit_code == 3
 
@@ -190,10 +190,10 @@ def test_an_experiment_lost_as_a_whole_ends_the_command_unclear_with_the_reason(
     for path, document in zip(paths, documents_of.values(), strict=True):
         documents.write(path, document)
     if not lost:
-        run._refuse_losses(paths, named, Path("page"))
+        losses.refuse_losses(paths, named, Path("page"))
         return
-    with pytest.raises(run.NothingMeasuredError) as raised:
-        run._refuse_losses(paths, named, Path("page"))
+    with pytest.raises(losses.NothingMeasuredError) as raised:
+        losses.refuse_losses(paths, named, Path("page"))
     told = f"nothing of latency could be measured: {NO_CACHE}; the rest is saved (page)"
     assert (str(raised.value), raised.value.exit_code) == (told, 3)
 
@@ -203,8 +203,8 @@ def test_what_can_be_mended_is_the_reason_among_others(tmp_path: Path) -> None:
     for name, failure in {"a": Failure("build", NO_CACHE), "b": Failure("start", "b")}.items():
         paths.append(tmp_path / f"latency.{name}{documents.SUFFIX}")
         documents.write(paths[-1], _document(failures=[failure]))
-    with pytest.raises(run.NothingMeasuredError, match=f"measured: {re.escape(NO_CACHE)}"):
-        run._refuse_losses(paths, (), Path("page"))
+    with pytest.raises(losses.NothingMeasuredError, match=f"measured: {re.escape(NO_CACHE)}"):
+        losses.refuse_losses(paths, (), Path("page"))
 
 
 def test_a_disk_that_fills_up_at_the_report_names_what_writes_it(

@@ -6,7 +6,6 @@ asked for by name are measured here and join the run that the folder holds.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import os
@@ -14,14 +13,13 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from allocmark import asv_process, documents, frameworks
 from allocmark.allocators import registry
 from allocmark.doctor import disturbances
-from allocmark.documents import Failure
 from allocmark.errors import (
     DISK_FULL,
     EXIT_BAD_INPUT,
@@ -29,11 +27,10 @@ from allocmark.errors import (
     EXIT_UNCLEAR,
     AllocmarkError,
     DiskFullError,
-    DocumentError,
-    NotBuiltError,
     UnknownNameError,
 )
 from allocmark.lifetime import end_with_parent
+from allocmark.losses import refuse_losses
 from allocmark.places import CONFIG, found_project, reports_beside, results_folder
 from allocmark.probes import experiments, run_lock, run_state
 from allocmark.probes.experiment import PROFILES, Experiment, Profile
@@ -87,7 +84,7 @@ def run(options: Options) -> Path:
         else:
             paths = _run_asv(_project(), options, profile, results)
         page = _reported(results)
-    _refuse_losses(paths, options.experiments, page)
+    refuse_losses(paths, options.experiments, page)
     return page
 
 
@@ -130,49 +127,6 @@ def _project() -> Path:
         f"there is no {CONFIG} here or above: run this in a clone of allocmark, "
         "or say where results go (--results) and what to measure (--experiment)"
     )
-
-
-def _refuse_losses(paths: Sequence[Path], named: Sequence[str], page: Path) -> None:
-    """Raise `NothingMeasuredError` where a whole experiment is lost that must not be.
-
-    Those that nobody has named may have nothing to measure here: they count where something of
-    allocmark's own could not be built for them.
-    """
-    of_each: dict[str, list[Path]] = {}
-    for path in paths:
-        of_each.setdefault(path.name.partition(".")[0], []).append(path)
-    without = {name: of for name, of in of_each.items() if not any(map(_has_a_figure, of))}
-    if len(without) == len(of_each):
-        raise NothingMeasuredError(f"nothing could be measured: {_why(paths)} ({page})")
-    lost = {name: of for name, of in without.items() if name in named or _not_built(of)}
-    if lost:
-        why = _why([path for of in lost.values() for path in of])
-        raise NothingMeasuredError(
-            f"nothing of {', '.join(lost)} could be measured: {why}; the rest is saved ({page})"
-        )
-
-
-def _has_a_figure(path: Path) -> bool:
-    try:
-        return any(figure.value is not None for figure in documents.read(path).figures)
-    except DocumentError:
-        return False  # Not of this run: the report names it.
-
-
-def _not_built(paths: Sequence[Path]) -> list[Failure]:
-    return [failure for failure in _failures(paths) if failure.stage == NotBuiltError.stage]
-
-
-def _why(paths: Sequence[Path]) -> str:
-    """Return the reason that all documents have, or all that can be mended, or where they are."""
-    found = {failure.reason for failure in _not_built(paths) or _failures(paths)}
-    return found.pop() if len(found) == 1 else "the reasons are on the page"
-
-
-def _failures(paths: Sequence[Path]) -> Iterator[Failure]:
-    for path in paths:
-        with contextlib.suppress(DocumentError):
-            yield from documents.read(path).failures
 
 
 def _run_asv(project: Path, options: Options, profile: Profile, results: Path) -> list[Path]:
@@ -220,12 +174,6 @@ def _load_report() -> None:
     """Import what the report needs while asv measures: as long as writing it, the first time."""
     for name in ("allocmark.report.build", "seaborn", "matplotlib.backends.backend_svg"):
         importlib.import_module(name)
-
-
-class NothingMeasuredError(AllocmarkError):
-    """A run that came to its end without a single figure, or without one of an experiment."""
-
-    exit_code = EXIT_UNCLEAR
 
 
 class AsvEndedError(AllocmarkError):
