@@ -39,8 +39,8 @@ from allocmark.progress import Progress
 from allocmark.stack import Stack
 
 NOT_REACHED = "run"
-_STOPPED_BEFORE = "the run was stopped before this was measured"
 """The stage of the failure that stands for everything a stopped run did not come to."""
+_STOPPED_BEFORE = "the run was stopped before this was measured"
 
 
 @dataclass(frozen=True)
