@@ -111,8 +111,10 @@ def test_a_neighbour_makes_it_unclear(nvml: FakeNvml, tmp_path: Path) -> None:
     assert told.startswith("figures can be had but not trusted: other processes on the GPU (2)")
 
 
-def test_a_quiet_gpu_disturbs_nothing(nvml: FakeNvml) -> None:
+def test_a_quiet_gpu_disturbs_nothing_nor_does_one_that_cannot_be_asked(nvml: FakeNvml) -> None:
     _listed(nvml, [])
+    assert disturbances() == []
+    nvml.says("nvmlDeviceGetMemoryInfo", error("UNKNOWN"))
     assert disturbances() == []
 
 

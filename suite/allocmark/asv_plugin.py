@@ -239,12 +239,12 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
             results = Path(dry if kwargs.get("dry_run") else conf.results_dir).absolute()
             current_stack()  # Without a GPU the run ends here, before anything is tried on it.
             _tell_left_out()
-            for sentence in disturbances():
-                log.info(sentence)
             stacks = {share: current_stack(share.framework) for share in frameworks.shares()}
             conf.matrix = {"req": {_FRAMEWORK: [share.framework for share in stacks]}}
             folders = [folder_of(results, stack, profile) for stack in stacks.values()]
             locks.enter_context(run_lock.held(folders))
+            for sentence in disturbances():
+                log.info(sentence)
             state = run_state.begin(folders, fresh=bool(os.environ.get(FRESH)))
             os.environ |= {RESULTS: str(results), PROFILE: profile.name, RUN: state.id}
             try:

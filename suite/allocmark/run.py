@@ -203,8 +203,6 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> list[Pat
     paths: list[Path] = []
     folders = [folder_of(results, stack, profile) for stack in stacks.values()]
     with run_lock.held(folders), shown() as progress, stoppable():
-        for sentence in disturbances():
-            progress.end(sentence)
         parts = _begin_parts(folders, profile, results, asked, options.fresh)
         sessions = [
             Session(
@@ -216,6 +214,8 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> list[Pat
             )
             for (share, stack), (state, carried_on) in zip(stacks.items(), parts, strict=True)
         ]
+        for sentence in disturbances():
+            progress.end(sentence)
         try:
             for session in sessions:
                 paths += measure_experiments(session, chosen, allocators, only)

@@ -131,7 +131,11 @@ def test_ctrl_c_ends_the_command_line_alike(clone: Clone) -> None:
     assert "every finished document is saved" in error
     assert "Traceback" not in error
     assert nothing_is_left(clone)
-    saved = {path: path.read_bytes() for path in clone.documents()}
+    found = {path: documents.read(path) for path in clone.documents()}
+    assert {document.probe for document in found.values()} == {"streams"}
+    rest = [p for p, d in found.items() if any(f.stage == NOT_REACHED for f in d.failures)]
+    assert rest  # It says why it is missing.
+    saved = {path: path.read_bytes() for path in found if path not in rest}
     assert state(clone).finished is None
 
     done = clone.run(*filtered)
