@@ -15,7 +15,7 @@ from allocmark import doctor
 from allocmark import stack as stack_module
 from allocmark.doctor import Finding, disturbances, examine, exit_code
 from allocmark.errors import AllocmarkError, NotMeasurableError
-from allocmark.meters import memory
+from allocmark.meters import memory, timing
 from allocmark.meters import nvml as nvml_module
 
 GIB = 1 << 30
@@ -48,6 +48,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
     monkeypatch.setattr(memory, "_driver", lambda: None)
     monkeypatch.setattr(doctor, "Worker", Trial)
     monkeypatch.setattr(doctor, "compiler", lambda language: ["cc"])
+    monkeypatch.setattr(doctor, "library", lambda: None)
     monkeypatch.setattr(doctor, "why_not", lambda framework: None)
     monkeypatch.setattr(stack_module, "is_emulated", lambda: False)
     frameworks = {"torch": "2.11.0+cu130", "torch cuda": "13.0", "asv": "0.6.6", "python": "3.12"}
@@ -263,6 +264,16 @@ def test_an_interpreter_that_cannot_be_asked_skips(
     assert _of(findings, "asv").level == "skip"
 
 
+def test_a_cache_that_cannot_be_written_is_named_before_a_run_loses_by_it(
+    nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(doctor, "library", timing.library.__wrapped__)
+    found = _of(examine(tmp_path), "timing loop")
+    assert found.level == "skip" and "set XDG_CACHE_HOME" in found.sentence
+
+
 def test_no_compiler_skips_what_is_built(
     nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,8 +281,9 @@ def test_no_compiler_skips_what_is_built(
         raise NotMeasurableError(f"no {language.upper()} compiler")
 
     monkeypatch.setattr(doctor, "compiler", none)
+    monkeypatch.setattr(doctor, "library", lambda: none("c"))
     findings = examine(tmp_path)
-    assert _of(findings, "C compiler").level == "skip"
+    assert _of(findings, "timing loop").level == "skip"
     assert _of(findings, "C++ compiler").level == "skip"
 
 

@@ -24,6 +24,7 @@ from allocmark.errors import (
 from allocmark.frameworks import TRACKED
 from allocmark.interpreters import interpreter, is_this, variable
 from allocmark.meters.memory import NVML_PROCESS, MemoryMeters
+from allocmark.meters.timing import library
 from allocmark.probes.context_processes import Worker
 from allocmark.probes.context_subjects import SUBJECTS
 from allocmark.probes.trial import why_not
@@ -282,11 +283,11 @@ def _of_framework(framework: str, names: Sequence[str], tried: bool) -> Finding:
 
 def _of_tools() -> Iterator[Finding]:
     try:
-        compiler("c")
-        yield Finding("C compiler", "fine", "the timing loop can be built")
+        library()
+        yield Finding("timing loop", "fine", "the timing loop could be built")
     except NotMeasurableError as error:
         skipped = ("latency below the framework's op", "streams: threads without the GIL")
-        yield Finding("C compiler", "skip", str(error), skipped)
+        yield Finding("timing loop", "skip", str(error), skipped)
     try:
         compiler("c++")
     except NotMeasurableError as error:
