@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from allocmark.report.disturbed import disturbed
 from allocmark.report.escape import markdown, markdown_line
 from allocmark.report.markdown import band, bullets, heading, table
 from allocmark.report.page import Page, Part
@@ -50,6 +51,8 @@ def part_text(part: Part, files: Files = NO_FILES, tongue: Tongue = ENGLISH) -> 
     pieces = [f'<a id="{part.slug}"></a>', heading(2, tongue.text(part.title))]
     if part.panel.emulated:
         pieces.append(band(tongue))
+    if told := disturbed(part.panel):
+        pieces.append(f"> **{tongue.text(told)}**")
     pieces.append(bullets(map(tongue.text, part.facts)))
     data = tongue.text("Its data as CSV")
     for stem, title, about in files.pictures:

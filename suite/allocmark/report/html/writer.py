@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from allocmark.report.claims.text import Language, Text
+from allocmark.report.disturbed import disturbed
 from allocmark.report.escape import visible
 from allocmark.report.html import compared, layout, sharing, verdicts, views
 from allocmark.report.html.first import stack_lines
@@ -75,6 +76,7 @@ def render(
         compared=compared.compared(beside, words) if beside else None,
         left_out=shown.left_out,
         emulated=words.html(EMULATED) if part.panel.emulated else None,
+        disturbed=disturbed(part.panel),
         rules=_column_rules(sections, len(beside.others) if beside else 0),
         style=Markup(_asset("page.css")),
         script=Markup(script),
