@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import claims_samples as samples
@@ -258,6 +259,19 @@ def test_emulated_results_decide_nothing_about_time_and_context() -> None:
             assert one.verdict.ruling is Ruling.NOT_MEASURED, one.claim.id
         else:
             assert one.verdict.ruling is hardware[one.claim.id].verdict.ruling, one.claim.id
+
+
+@pytest.mark.parametrize("emulated", [False, True])
+def test_what_is_missing_is_measured_on_the_same_driver_where_that_can_decide(
+    emulated: bool,
+) -> None:
+    nothing = replace(samples.panel(emulated), shown=())
+    for one in catalogue.verdicts(nothing):
+        needs_gpu = one.claim.on_time or one.claim.on_context
+        prefix = "allocmark emulate -- " if emulated and not needs_gpu else ""
+        assert [command.partition("allocmark run")[0] for command in one.commands] == [
+            prefix for _ in one.commands
+        ]
 
 
 def _committed() -> Panel:

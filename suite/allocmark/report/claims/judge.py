@@ -58,8 +58,10 @@ def rests_on(verdict: Verdict, panel: Panel) -> Basis | None:
 
 def _commands(claim: Claim, panel: Panel) -> tuple[str, ...]:
     """Return the commands of the documents that decide it, or those that would make them."""
+    emulated = panel.emulated and not (claim.on_time or claim.on_context)
+    run = "allocmark emulate -- allocmark run" if emulated else "allocmark run"
     commands: list[str] = []
     for experiment in claim.experiments:
         sources = [source for _, source in panel.sources(experiment)]
-        commands.append(rerun(sources) if sources else f"allocmark run --experiment {experiment}")
+        commands.append(rerun(sources) if sources else f"{run} --experiment {experiment}")
     return tuple(dict.fromkeys(commands))
