@@ -222,6 +222,16 @@ def test_a_disk_that_fills_up_at_the_report_names_what_writes_it(
     assert state and state.finished  # Nothing has to be measured again.
 
 
+def test_a_report_that_will_have_no_place_is_said_before_anything_is_measured(
+    sessions: list[Session], tmp_path: Path
+) -> None:
+    (tmp_path / "mine-reports").touch()
+    with pytest.raises(AllocmarkError, match="mine-reports is no folder") as raised:
+        run.run(Options("quick", ["latency"], ["torch-native"], results=tmp_path / "mine"))
+    assert raised.value.exit_code == 2
+    assert not sessions
+
+
 def test_ctrl_c_at_the_report_says_what_writes_it(
     monkeypatch: pytest.MonkeyPatch, sessions: list[Session], tmp_path: Path
 ) -> None:

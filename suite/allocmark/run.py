@@ -78,6 +78,9 @@ def run(options: Options) -> Path:
     """
     profile = replace(profile_of(options.profile), patient=options.names_documents)
     results = results_folder(options.results)
+    report = reports_beside(results)
+    if report.exists() and not report.is_dir():
+        raise AllocmarkError(f"{report} is no folder, and the report goes there: move it away")
     with stoppable(signal.SIGINT):
         if options.filtered:
             paths = _run_directly(options, profile, results)
