@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
+from io import StringIO
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,10 +15,12 @@ from replay_support import needs_tensorflow, needs_torch
 from timing_support import CachingAllocator, Cells, cells, in_child, key, recorded, request_of
 
 from allocmark.allocators import BASE, registry
+from allocmark.allocators.base import Capability
 from allocmark.cuda import runtime
 from allocmark.documents import Failure
 from allocmark.meters.quiet import Taken
 from allocmark.meters.timing import Timed
+from allocmark.probes import latency_misses
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.latency import EXPERIMENT, SIZES, Latency
 from allocmark.probes.latency_cells import CELLS, Cell, expected, why_empty
@@ -23,6 +28,7 @@ from allocmark.probes.latency_check import EMPTY_PAIR_NS
 from allocmark.probes.latency_hits import _completed, _Readings, _visits, measure_hits
 from allocmark.probes.latency_levels import Bench
 from allocmark.probes.latency_misses import measure_misses
+from allocmark.probes.recorder import Recorder
 from allocmark.probes.request import Outcome
 from allocmark.units import GIB, KIB, MIB
 
@@ -148,6 +154,31 @@ def test_hit_that_asks_the_driver_is_flagged(no_gpu: None) -> None:
     found, _ = run_fake(Forgetful(), [512])
     hit = found["call_ns", key(Cell("hit", "pair", "allocator", "host").axes(512))]
     assert "driver-calls" in hit.flags
+
+
+@pytest.mark.parametrize(("cycle_s", "samples"), [(0.001, 6), (0.15, 3), (1.0, 2)])
+def test_each_level_of_a_miss_has_its_own_time_at_every_size(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch, cycle_s: float, samples: int
+) -> None:
+    class WithOperation(CachingAllocator):
+        capabilities = CachingAllocator.capabilities | {Capability.OP}
+
+        def op(self, size_bytes: int) -> object:
+            return bytearray(1)
+
+    clock = count(step=cycle_s)  # It is read as a cycle begins and as it ends.
+    fake = SimpleNamespace(monotonic=lambda: next(clock))
+    monkeypatch.setattr(latency_misses, "time", fake)
+    monkeypatch.setattr(runtime, "memory_info", lambda: (160 * GIB, 160 * GIB))
+    bench, sent = Bench(WithOperation()), StringIO()
+    asked = {"sizes": [512, 32 * GIB], "miss_samples": 6, "miss_seconds": 0.5, "least_misses": 2}
+    measure_misses(bench, asked, Recorder(sent))
+    figures = [m["data"] for m in map(json.loads, sent.getvalue().splitlines())]
+    told = [f for f in figures if f["axes"]["path"] == "miss" and f["value"] is not None]
+    assert {(f["axes"]["level"], f["axes"]["bytes"]) for f in told} == {
+        (level, size) for level in ("allocator", "op") for size in (512, 32 * GIB)
+    }
+    assert {len(f["samples"]) for f in told} == {samples}
 
 
 def test_libraries_beside_the_base_allocators_stop_at_8_gib() -> None:

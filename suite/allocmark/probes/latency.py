@@ -19,8 +19,8 @@ One child for each allocator. Document ``latency``, subject = allocator.
 
 `value` is the median. Hits: means of batches (``meter`` says how many calls a batch has), taken in
 turns over all sizes; in ``complete`` cells single calls. Misses, give-backs: single calls, all of
-them in `samples`, whose minimum, maximum and count are meant to be shown; the two levels share the
-profile's seconds. First: one reading. Libraries beside the base allocators are read up to 8 GiB.
+them in `samples`, whose minimum, maximum and count are meant to be shown; the two levels take turns.
+First: one reading. Libraries beside the base allocators are read up to 8 GiB.
 
 Further figures:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product, starmap
+from itertools import product
 from typing import Any, NamedTuple
 
 from allocmark.meters.timing import Timed
@@ -13,12 +13,8 @@ from allocmark.probes.latency_cells import CALL, CELLS, LEVELS, WAITS, Cell
 from allocmark.probes.latency_levels import Bench, after_failure, in_short, out_of_memory
 from allocmark.probes.recorder import Recorder
 from allocmark.statistics import sampled_figure
-from allocmark.units import GIB
 
 _CELLS = [(path, call) for path, call in CELLS if path != "hit"]
-_OP_ADDS_NOTHING_BYTES = 4 * GIB
-"""From here on an operation adds microseconds to what takes many milliseconds: the fewest samples
-show it."""
 
 
 class _Cycle(NamedTuple):
@@ -70,22 +66,19 @@ def measure_misses(bench: Bench, parameters: Mapping[str, Any], recorder: Record
 def _read(bench: Bench, size: int, parameters: Mapping[str, Any]) -> dict[str, _Readings]:
     readings = {level: _Readings(_cycle(bench, level, size)) for level in bench.own_levels()}
     samples: int = parameters["miss_samples"]
-    # A cell is one measurement at two levels: they share what it may cost.
-    seconds: float = parameters["miss_seconds"] / len(readings)
+    seconds: float = parameters["miss_seconds"]
     least: int = parameters["least_misses"]
 
-    def wants_more(level: str, found: _Readings) -> bool:
+    def wants_more(found: _Readings) -> bool:
         taken = len(found.cycles)
         if taken < least:
             return True
-        if level == "op" and size >= _OP_ADDS_NOTHING_BYTES:
-            return False
         # The mean so far stands for the next one: a budget is not to be overrun by a long cycle.
         return taken < samples and found.seconds * (taken + 1) / taken <= seconds
 
-    while any(starmap(wants_more, readings.items())):
+    while any(map(wants_more, readings.values())):
         for level, found in readings.items():
-            if wants_more(level, found):
+            if wants_more(found):
                 begin = time.monotonic()
                 found.cycles.append(_cycle(bench, level, size))
                 found.seconds += time.monotonic() - begin
