@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compare_samples import document
 
 from allocmark import asv_process, documents, frameworks, losses, report, run
-from allocmark.documents import Document, Failure
+from allocmark.documents import Failure
 from allocmark.errors import AllocmarkError, DiskFullError
 from allocmark.figures import Figure
 from allocmark.frameworks import Share
@@ -24,20 +25,6 @@ from allocmark.probes import run_state
 from allocmark.probes.session import Session
 from allocmark.probes.stopping import RunStoppedError
 from allocmark.run import Options
-
-
-def _document(**found: Any) -> Document:
-    text: dict[str, Any] = {
-        "probe": "p",
-        "subject": "s",
-        "profile": "quick",
-        "run": "r",
-        "suite": "0",
-    }
-    return Document(
-        **text, started="2026-01-01T00:00:00Z", seconds=1.0, command="c", emulated=True, stack={},
-        conditions={}, **found,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -181,14 +168,14 @@ def test_an_experiment_lost_as_a_whole_ends_the_command_unclear_with_the_reason(
 ) -> None:
     figure = Figure("x_bytes", "bytes", "exact", "meter", {}, 1.0)
     documents_of = {
-        "context.driver": _document(figures=[figure]),
-        "context.torch": _document(failures=[Failure("build", "lost, but not as a whole")]),
-        "latency.a": _document(failures=[Failure(stage, NO_CACHE)]),
-        "latency.b": _document(failures=[Failure(stage, NO_CACHE)]),
+        "context.driver": document(figure),
+        "context.torch": document(failures=[Failure("build", "lost, but not as a whole")]),
+        "latency.a": document(failures=[Failure(stage, NO_CACHE)]),
+        "latency.b": document(failures=[Failure(stage, NO_CACHE)]),
     }
     paths = [tmp_path / f"{name}{documents.SUFFIX}" for name in documents_of]
-    for path, document in zip(paths, documents_of.values(), strict=True):
-        documents.write(path, document)
+    for path, one in zip(paths, documents_of.values(), strict=True):
+        documents.write(path, one)
     if not lost:
         losses.refuse_losses(paths, named, Path("page"))
         return
@@ -202,7 +189,7 @@ def test_what_can_be_mended_is_the_reason_among_others(tmp_path: Path) -> None:
     paths = []
     for name, failure in {"a": Failure("build", NO_CACHE), "b": Failure("start", "b")}.items():
         paths.append(tmp_path / f"latency.{name}{documents.SUFFIX}")
-        documents.write(paths[-1], _document(failures=[failure]))
+        documents.write(paths[-1], document(failures=[failure]))
     with pytest.raises(losses.NothingMeasuredError, match=f"measured: {re.escape(NO_CACHE)}"):
         losses.refuse_losses(paths, (), Path("page"))
 

@@ -174,7 +174,7 @@ def _was_interrupted(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _load_report() -> None:
-    """Import what the report needs while asv measures: as long as writing it, the first time."""
+    """Import what the report needs while asv measures: seconds, most of all the first time."""
     for name in ("allocmark.report.build", "seaborn", "matplotlib.backends.backend_svg"):
         importlib.import_module(name)
 

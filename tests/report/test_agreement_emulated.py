@@ -174,12 +174,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "- hardware, no framework: driver 580; gpu GPU; profile full; date 2026-01-02; suite 0.1."
         in text
     )
-    assert "Where blocks lie" not in text
-    for side, emulated in (("real", False), ("emulated", True)):
-        told = replace(document(emulated, [cell("splits", 1)], []), probe="placement")
-        path = documents.path_of(tmp_path / side, "m", "s", "full", "placement", "native")
-        documents.write(path, replace(told, series=[]))
+    assert "Other experiments" not in text
+    for probe, value in (("placement", 1), ("capacity", 2), ("pressure", 2)):
+        for side, emulated in (("real", False), ("emulated", True)):
+            cells = [cell("splits", 1), cell("merges", value if emulated else 1)]
+            told = replace(document(emulated, cells, []), probe=probe, series=[])
+            documents.write(
+                documents.path_of(tmp_path / side, "m", "s", "full", probe, "native"), told
+            )
     assert agreement_emulated.main([*folders, "--out", str(out)]) == 0
-    assert "| native | 1 | 1 |\n" in out.read_text().partition("## Where blocks lie")[2]
+    others = out.read_text().partition("## Other experiments")[2]
+    for told_row in (
+        "| capacity | native | 2 | 1 |",
+        "| placement | native | 2 | 2 |",
+        "| pressure | native | 2 | 1 |",
+    ):
+        assert f"{told_row}\n" in others
     assert agreement_emulated.main([str(tmp_path / "none"), *folders[1:], "--out", str(out)]) == 2
     assert "share no fragmentation document" in capsys.readouterr().err

@@ -18,6 +18,7 @@ QUIET: dict[str, Any] = {"other_processes": 0, "slowed_by": []}
     [
         (QUIET, False),
         ({"other_processes": None, "slowed_by": None}, False),
+        ({"other_processes": "2", "slowed_by": "heat"}, False),  # Somebody else's: no crash.
         ({**QUIET, "other_processes": 1}, True),
         ({**QUIET, "slowed_by": ["thermal"]}, True),
     ],

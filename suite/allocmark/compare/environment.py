@@ -62,15 +62,15 @@ def warnings(a: Side, b: Side) -> tuple[str, ...]:
         if None not in clocks and not _near(*clocks):  # type: ignore[arg-type]
             found.append(f"the {words} differs: {clocks[0]:.0f} MHz in A, {clocks[1]:.0f} in B")
     for letter, side in (("A", a), ("B", b)):
-        slowed = sorted({why for s in side.sources for why in _slowed(s.document)})
-        if slowed:
-            found.append(f"the GPU was slowed down in {letter}: {', '.join(slowed)}")
+        reasons = sorted({why for s in side.sources for why in slowed(s.document)})
+        if reasons:
+            found.append(f"the GPU was slowed down in {letter}: {', '.join(reasons)}")
     for name in sorted(_SAID_FIRST):
         one, other = hosts[0].get(name, set()), hosts[1].get(name, set())
         if one and other and one != other:
             found.append(f"the {_MODES[name]} differs: {_told(one)} in A, {_told(other)} in B")
     for letter, side in (("A", a), ("B", b)):
-        busy = max((_others(source.document) for source in side.sources), default=0)
+        busy = max((others(source.document) for source in side.sources), default=0)
         if busy:
             found.append(f"up to {busy} other processes used the GPU in {letter}")
         found += [f"the run in {folder} has no end: it may be half finished" for folder in
@@ -91,12 +91,14 @@ def _readings(document: Document) -> list[Mapping[str, Any]]:
     return [reading for reading in both if isinstance(reading, Mapping)]
 
 
-def _slowed(document: Document) -> list[str]:
+def slowed(document: Document) -> list[str]:
+    """Return why the GPU was slowed down before or after it was measured."""
     told = [reading.get("slowed_by") for reading in _readings(document)]
     return [str(why) for reasons in told if isinstance(reasons, list) for why in reasons]
 
 
-def _others(document: Document) -> int:
+def others(document: Document) -> int:
+    """Return how many other processes used the GPU then, at most."""
     told = [reading.get("other_processes") for reading in _readings(document)]
     return max((count for count in told if isinstance(count, int)), default=0)
 

@@ -2,8 +2,8 @@
 
 ``python -m allocmark.report.agreement_emulated HARDWARE EMULATED --out FILE`` reads the
 documents below two folders, of as many stacks as there are, and writes the page
-(`agreement_page`): what both have of fragmentation and of placement. Not for two runs of one
-machine: that is `report.agreement`.
+(`agreement_page`): what both have of fragmentation, and the cells of capacity, placement and
+pressure. Not for two runs of one machine: that is `report.agreement`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from allocmark import documents
 from allocmark.documents import Document
 from allocmark.errors import EXIT_BAD_INPUT, EXIT_FINE, AllocmarkError
 from allocmark.report.agreement_comparison import compare
-from allocmark.report.agreement_page import FRAGMENTATION, PLACEMENT, Compared, render
+from allocmark.report.agreement_page import FRAGMENTATION, OTHERS, Compared, render
 from allocmark.stopping import until_stopped
 
 
@@ -61,7 +61,8 @@ def main(arguments: Sequence[str]) -> int:
             raise AllocmarkError(
                 f"the two folders share no {FRAGMENTATION} document: nothing to compare"
             )
-        page = render(compared, compare_all(*sides, PLACEMENT))
+        others = [one for probe in OTHERS for one in compare_all(*sides, probe)]
+        page = render(compared, others)
     except AllocmarkError as error:
         print(error, file=sys.stderr)
         return EXIT_BAD_INPUT
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
 def _read(root: Path) -> list[Document]:
     return [
         documents.read(path)
-        for probe in (FRAGMENTATION, PLACEMENT)
+        for probe in (FRAGMENTATION, *OTHERS)
         for path in sorted(root.rglob(f"{probe}.*{documents.SUFFIX}"))
     ]
 

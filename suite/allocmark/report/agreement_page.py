@@ -10,10 +10,14 @@ from allocmark.report.agreement_comparison import Comparison
 from allocmark.report.agreement_events import Event
 from allocmark.report.escape import markdown, markdown_line
 
-FRAGMENTATION, PLACEMENT = "fragmentation", "placement"
+FRAGMENTATION = "fragmentation"
+OTHERS = ("capacity", "placement", "pressure")
+"""Experiments of which cells are compared, and nothing else."""
 Compared = tuple[Document, Document, Comparison]
 """A document of hardware, an emulated one, and what they come to."""
 
+_HEAD = ("experiment", "allocator", "cells", "equal")
+_RULE = ("---", "---", "---:", "---:")
 TITLE = "The emulated driver against hardware"
 ABOUT = (
     "The same workloads ran over the same allocators on a GPU and on the emulated driver. A cell "
@@ -35,30 +39,27 @@ ABOUT = (
     "above one of 512 MiB, 512 MiB above one of 4 GiB. BFC joins no two regions, so that no "
     "decision depends on it.",
 )
-_PLACED = (
-    "Which hole a request goes into, whether what is left of it serves the next one, and whether "
-    "freed neighbours become one hole: each cell of the placement experiment."
+_OTHERS = (
+    "Cells of other experiments. Capacities end where a search's steps do; counters under pressure "
+    "include what the driver keeps of the whole card; placement tells which hole a request goes "
+    "into, whether what is left of it serves the next one, and whether freed neighbours become one."
 )
 
 
-def render(compared: Sequence[Compared], placed: Sequence[Compared] = ()) -> str:
+def render(compared: Sequence[Compared], others: Sequence[Compared] = ()) -> str:
     """Return the page: the tables, the differing events, the conditions of both sides."""
     head = ["allocator", *("cells", "equal", "readings", "equal", "events", "equal")]
     head += ["requests", "equal", "largest difference", "where"]
     rows = [row(comparison) for _, _, comparison in compared]
     events = _first_events([comparison for _, _, comparison in compared])
-    places = [_place_row(comparison) for _, _, comparison in placed]
-    documents = [one for both in (*compared, *placed) for one in both[:2]]
+    cells = [_cells_row(document.probe, comparison) for document, _, comparison in others]
+    documents = [one for both in (*compared, *others) for one in both[:2]]
     parts = [
         f"# {TITLE}",
         *ABOUT,
         _table(head, ["---", *["---:"] * 9, "---"], rows),
         *(["## First differing event of each workload", "\n".join(events)] if events else []),
-        *(["## Where blocks lie", _PLACED] if places else []),
-        *(
-            [_table(["allocator", "cells", "equal"], ["---", "---:", "---:"], places)]
-            * bool(places)
-        ),
+        *(["## Other experiments", _OTHERS, _table(_HEAD, _RULE, cells)] if cells else []),
         "## Conditions",
         "\n".join(_conditions(documents)),
     ]
@@ -84,8 +85,9 @@ def row(comparison: Comparison) -> list[str]:
     return [comparison.allocator, *(f"{n:,}" for n in numbers), *counted, share, where]
 
 
-def _place_row(comparison: Comparison) -> list[str]:
-    return [comparison.allocator, str(len(comparison.cells)), str(comparison.cells_equal)]
+def _cells_row(experiment: str, comparison: Comparison) -> list[str]:
+    counts = (len(comparison.cells), comparison.cells_equal)
+    return [experiment, comparison.allocator, *(f"{count:,}" for count in counts)]
 
 
 def _first_events(compared: Sequence[Comparison]) -> list[str]:
