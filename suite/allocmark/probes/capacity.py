@@ -3,7 +3,8 @@
 *Capacity* has one definition: bytes left to the process after its context. A ballast (see
 `allocmark.probes.ballast`) makes it, cudaMemGetInfo in the measuring process confirms it, and a
 bisection between the live peak and what is held without a limit finds the smallest one, at most
-8 halvings, confirmed by a run one step above and one below. The allocator starts clean before
+8 halvings, confirmed by a run one step above and one below. An allocator without a cache holds
+only what is live, and each of its runs takes long: there the search begins at what it held. The allocator starts clean before
 each run; its own way out of a full device (give the cache back, try again) is part of the answer.
 Document ``capacity``, subject = allocator (base ones; on the emulated driver, and where asked for by
 name, all), axes ``{workload}``:
@@ -59,26 +60,47 @@ METRICS: Mapping[str, str] = {
 METER = "ballast, cudaMemGetInfo"
 _SEARCH_S = 6.0
 """What the searches of one allocator may take."""
-_SEARCH_UNCACHED_S = 7.0
-"""The same where each request goes to the driver: still too short for the longest workloads."""
+_SEARCH_UNCACHED_S = 20.0
+"""The same where each request goes to the driver: time for the fewest runs of all workloads."""
 _SEARCH_PATIENT_S = 60.0
 """Where it is asked for by its names, and on the emulated driver, whose host is often small."""
 _MORE_S = 48.0
 """What start-up and the runs without a limit may take besides."""
 _FEWEST_STEPS = 2
-_FEWEST_RUNS = _FEWEST_STEPS + CONFIRMING_RUNS
+_FEWEST_RUNS_UNCACHED = 1 + CONFIRMING_RUNS
 _SHORTEST_RUN_S = 1e-3
 _EXTENT_MARGIN = 1.25
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """One workload, having run without a limit."""
+    """One workload, having run without a limit by an allocator with a cache or without."""
 
     workload: str
     script: Script
     unlimited_bytes: int
     run_seconds: float
+    cached: bool
+
+    @property
+    def fewest_runs(self) -> int:
+        """The runs without which a search says nothing."""
+        return _FEWEST_STEPS + CONFIRMING_RUNS if self.cached else _FEWEST_RUNS_UNCACHED
+
+    @property
+    def least_seconds(self) -> float:
+        """The time that those take."""
+        return self.fewest_runs * max(self.run_seconds, _SHORTEST_RUN_S)
+
+    def steps_within(self, seconds: float) -> int:
+        """Return how many halvings that time allows, which is to be `least_seconds` or more.
+
+        They are hardly made without a cache, where more of them only make the grid finer.
+        """
+        if not self.cached:
+            return STEPS
+        runs = int(seconds / max(self.run_seconds, _SHORTEST_RUN_S))
+        return max(_FEWEST_STEPS, min(STEPS, runs - CONFIRMING_RUNS))
 
 
 class Capacity(AllocatorExperiment):
@@ -109,7 +131,7 @@ class Capacity(AllocatorExperiment):
         tasks: list[_Task] = []
         for workload in request.parameters["workloads"]:
             with recorder.stage(f"{workload} without a limit"), _cells(workload, recorder):
-                if sum(_least(task.run_seconds) for task in tasks) > seconds:
+                if sum(task.least_seconds for task in tasks) > seconds:
                     raise NotMeasurableError(_left_out("the searches of others fill", seconds))
                 tasks.append(_unlimited(workload, allocator))
         tasks.sort(key=lambda task: task.run_seconds)  # So that time reaches as many as it can.
@@ -117,12 +139,11 @@ class Capacity(AllocatorExperiment):
             for place, task in enumerate(tasks):
                 with recorder.stage(task.workload), _cells(task.workload, recorder):
                     left = deadline - time.monotonic()
-                    share = max(left / (len(tasks) - place), min(left, _least(task.run_seconds)))
-                    if share < _least(task.run_seconds):
-                        why = f"a search needs {_FEWEST_RUNS} runs of {task.run_seconds:.1f} s, "
-                        raise NotMeasurableError(
-                            _left_out(f"{why}too long for what is left of", seconds)
-                        )
+                    share = max(left / (len(tasks) - place), min(left, task.least_seconds))
+                    if share < task.least_seconds:
+                        runs = f"{task.fewest_runs} runs of {task.run_seconds:.1f} s"
+                        why = f"a search needs {runs}, too long for what is left of"
+                        raise NotMeasurableError(_left_out(why, seconds))
                     _Search(task, allocator, ballast).report(share, recorder)
 
     def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
@@ -161,7 +182,8 @@ def _unlimited(workload: str, allocator: Allocator) -> _Task:
     if extent is not None:
         # A region is taken whole, whatever is used of it; in a smaller one blocks lie otherwise.
         upper = min(upper, _EXTENT_MARGIN * extent)
-    return _Task(workload, script, int(upper), seen["replay_seconds"])
+    cached = Capability.CACHE in allocator.capabilities
+    return _Task(workload, script, int(upper), seen["replay_seconds"], cached)
 
 
 def _left_out(why: str, seconds: float) -> str:
@@ -169,17 +191,6 @@ def _left_out(why: str, seconds: float) -> str:
     if seconds >= _SEARCH_PATIENT_S:
         return reason
     return f"{reason} (with --experiment and --subject there are {_SEARCH_PATIENT_S:.0f})"
-
-
-def _least(run_seconds: float) -> float:
-    """Return the time without which a search says nothing."""
-    return _FEWEST_RUNS * max(run_seconds, _SHORTEST_RUN_S)
-
-
-def steps_within(seconds: float, run_seconds: float) -> int:
-    """Return how many halvings that time allows, at most `STEPS`; it is to be `_least` or more."""
-    runs = int(seconds / max(run_seconds, _SHORTEST_RUN_S))
-    return max(_FEWEST_STEPS, min(STEPS, runs - CONFIRMING_RUNS))
 
 
 class _Search:
@@ -203,8 +214,13 @@ class _Search:
         """Search within about that time, and send what was found."""
         task = self._task
         live_peak = task.script.peak_requested_bytes
-        steps = steps_within(seconds, task.run_seconds)
-        found = smallest_capacity(self.completes, live_peak, task.unlimited_bytes, steps)
+        found = smallest_capacity(
+            self.completes,
+            live_peak,
+            task.unlimited_bytes,
+            task.steps_within(seconds),
+            upper_first=not task.cached,
+        )
         self._series(recorder)
         axes = {"workload": task.workload}
         measured: dict[str, float] = {

@@ -35,14 +35,23 @@ def finest_resolution(live_peak_bytes: int) -> int:
 
 
 def smallest_capacity(
-    completes: Callable[[int], bool], lower_bytes: int, upper_bytes: int, steps: int = STEPS
+    completes: Callable[[int], bool],
+    lower_bytes: int,
+    upper_bytes: int,
+    steps: int = STEPS,
+    *,
+    upper_first: bool = False,
 ) -> Found:
     """Return the smallest capacity at which `completes` is true.
 
     `lower_bytes` is the live peak, below which nothing completes; `upper_bytes` what was held
     without a limit. The grid is as fine as `steps` halvings allow, but not finer than
-    `finest_resolution`. At most ``steps + 2`` runs are made: the search, and one each a step above
+    `finest_resolution`. At most ``steps + 3`` runs are made: the search, and one each a step above
     and below its answer (none below the live peak, which is known to fail).
+
+    `upper_first` begins at `upper_bytes` and a step below: for an allocator that holds only what
+    is live, which can hardly do with less, so that three runs are mostly the whole search. Where
+    it can, two more runs are made than without.
     """
     base = lower_bytes // STEP_BYTES * STEP_BYTES
     span = max(0, upper_bytes - base)
@@ -56,15 +65,23 @@ def smallest_capacity(
         tried.append((capacity, completes(capacity)))
         return tried[-1][1]
 
+    def above() -> Found:
+        return _above(run, tried, base, resolution, top, steps + CONFIRMING_RUNS)
+
     fails, serves = -1, top
+    if upper_first:
+        if not run(top):
+            return above()
+        if top > 0:
+            fails, serves = (-1, top - 1) if run(top - 1) else (top - 1, top)
     while serves - fails > 1:
         middle = (fails + serves) // 2
         if run(middle):
             serves = middle
         else:
             fails = middle
-    if serves == top and not run(top):
-        return _above(run, tried, base, resolution, top, steps + CONFIRMING_RUNS)
+    if serves == top and not upper_first and not run(top):
+        return above()
     flags: tuple[str, ...] = ()
     if not run(serves + 1):
         flags = (NOT_MONOTONIC,)
@@ -98,5 +115,6 @@ def _above(
             fails = k
     if serves is None:
         return Found(None, resolution, tuple(tried))
+    flags = (ABOVE_UNLIMITED,) if run(serves + 1) else (ABOVE_UNLIMITED, NOT_MONOTONIC)
     capacity = base + serves * resolution
-    return Found(capacity, (serves - fails) * resolution, tuple(tried), (ABOVE_UNLIMITED,))
+    return Found(capacity, (serves - fails) * resolution, tuple(tried), flags)
