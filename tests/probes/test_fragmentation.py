@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from allocmark.cuda import runtime
 from allocmark.documents import Failure
 from allocmark.errors import NotMeasurableError
 from allocmark.probes import fragmentation, fragmentation_vector
-from allocmark.probes.experiment import PROFILES
+from allocmark.probes.experiment import PROFILES, Profile
 from allocmark.probes.fragmentation import Fragmentation
 from allocmark.probes.fragmentation_events import every_event
 from allocmark.probes.fragmentation_vector import METRICS, Vector, figures, missing, run_once
@@ -107,6 +108,24 @@ def test_quick_runs_visit_the_base_allocators_once() -> None:
     assert request.parameters["repeats"] == 1
     (request,) = experiment.requests("torch-native", PROFILES["full"])
     assert request.parameters["repeats"] == 3
+
+
+def test_on_hardware_a_setting_is_read_at_every_event_where_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    experiment, full = Fragmentation(), PROFILES["full"]
+
+    def reads(name: str, profile: Profile) -> bool:
+        (request,) = experiment.requests(name, profile)
+        return bool(request.parameters["every_event"])
+
+    monkeypatch.setattr(fragmentation, "is_emulated", lambda: False)
+    assert reads("torch-native", full) and reads("tf-growth", full)
+    assert not reads("torch-split64", full)
+    assert reads("torch-split64", replace(full, patient=True))
+    assert not reads("torch-native", PROFILES["quick"])
+    monkeypatch.setattr(fragmentation, "is_emulated", lambda: True)
+    assert reads("torch-split64", full)
 
 
 def test_an_allocator_that_cannot_restart_gets_a_process_for_each_workload() -> None:
@@ -293,7 +312,7 @@ def test_a_fault_empties_only_what_comes_after_it(fault: str, reason: str, tmp_p
         f"""
 from dataclasses import replace
 from pathlib import Path
-from allocmark.probes.experiment import PROFILES
+from allocmark.probes.experiment import PROFILES, Profile
 from allocmark.probes.fragmentation import Fragmentation
 from allocmark.probes.launcher import launch_all
 file = Path({str(file)!r})

@@ -60,7 +60,7 @@ METRICS: Mapping[str, str] = {
 METER = "ballast, cudaMemGetInfo"
 _SEARCH_S = 6.0
 """What the searches of one allocator may take."""
-_SEARCH_UNCACHED_S = 20.0
+_SEARCH_UNCACHED_S = 24.0
 """The same where each request goes to the driver: time for the fewest runs of all workloads."""
 _SEARCH_PATIENT_S = 60.0
 """Where it is asked for by its names, and on the emulated driver, whose host is often small."""

@@ -24,8 +24,9 @@ are cheap, and a cell declared exact whose samples differ is flagged ``does-not-
 
 Series ``memory``, axes ``{workload}``: ``event``, ``requested``, ``allocated``, ``reserved`` in
 bytes at about 300 events; a column the allocator does not tell is left out. Series ``every-event``
-(full runs, workloads that record no streams, allocators that keep counters): the counters after
-every event (`fragmentation_events`), left out where a run takes over `_EVERY_EVENT_SECONDS`. Series
+(full runs, workloads that record no streams, allocators that keep counters; of settings on a GPU
+where they are asked for by name): the counters after every event (`fragmentation_events`), left out
+where a run takes over `_EVERY_EVENT_SECONDS`. Series
 ``driver-requests`` (allocators that tell): ``bytes`` of each request to the driver in order, 0
 refused, below 0 given back, and the ``address`` it got or gave back, from the lowest of them. Note
 ``setting``: the allocator's setting as the framework tells it.
@@ -84,10 +85,12 @@ class Fragmentation(AllocatorExperiment):
         slow = allocator.slow_restart and not is_emulated()
         names = catalog.recorded_names() if slow else catalog.names()
         # A setting's times are read beside its base allocator's, its bytes repeat as those do.
-        thorough = profile.all_settings and allocator.tier is not Tier.SETTING
-        repeats = _REPEATS if thorough else 1
+        own = allocator.tier is not Tier.SETTING
+        repeats = _REPEATS if profile.all_settings and own else 1
+        # These runs are two thirds of what a setting takes, and it decides as its base does.
+        every_event = profile.all_settings and (own or profile.patient or is_emulated())
         return [
-            {"workloads": chosen, "repeats": repeats, "every_event": profile.all_settings}
+            {"workloads": chosen, "repeats": repeats, "every_event": every_event}
             for chosen in ([names] if together else [[name] for name in names])
         ]
 

@@ -33,7 +33,8 @@ ABOUT = (
     "amounts. All else is the allocators' own code. CuPy and RMM bring a CUDA runtime of their "
     "own, which the emulated driver refuses: nothing of theirs is compared.",
     "No count of events means that hardware has no record of them all: of an allocator that "
-    "cannot start clean twice in a process, and of one whose replays are slow. "
+    "cannot start clean twice in a process, of one whose replays are slow, and of a setting that "
+    "was measured in a run of everything and not by name. "
     "How far BFC's regions lie from each other is not compared: "
     "hardware puts them into the gaps that the process's libraries leave, and leaves 64 MiB free "
     "above one of 512 MiB, 512 MiB above one of 4 GiB. BFC joins no two regions, so that no "
