@@ -1,4 +1,7 @@
-"""Ctrl-C in programs that are started by ``python -m``: one sentence and exit code 3."""
+"""Programs that are started by ``python -m`` and ended from outside.
+
+Ctrl-C: one sentence and exit code 3. Nobody who reads: no word, and a code that is none of ours.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -52,6 +55,49 @@ def test_ctrl_c_is_a_sentence(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (EXIT_UNCLEAR, TOLD)
+
+
+_PRINTING = """
+import sys
+from allocmark.stopping import until_stopped
+
+def main():
+    print("x" * int(sys.argv[1]))
+    return 1
+
+if __name__ == "__main__":
+    raise SystemExit(until_stopped(main))
+"""
+
+
+@pytest.mark.parametrize("characters", [1, 1_000_000])  # Within and beyond what is buffered.
+def test_a_reader_that_has_gone_is_no_fault(characters: int, tmp_path: Path) -> None:
+    (tmp_path / "printing.py").write_text(_PRINTING)
+    path = {"PYTHONPATH": str(tmp_path)}
+    assert _unread([sys.executable, "-m", "printing", str(characters)], path) == (141, "")
+
+
+@pytest.mark.parametrize("words", ["doctor", "report --format md"])
+def test_a_command_whose_reader_has_gone_does_not_end_as_one_that_found_something(
+    words: str,
+) -> None:
+    assert _unread([sys.executable, "-m", "allocmark", *words.split()], {}) == (141, "")
+
+
+def _unread(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Return how a program ends, and what it says, whose output nobody reads."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as nobody:
+        done = subprocess.run(
+            command,
+            env={**os.environ, **environment},
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    return done.returncode, done.stderr
 
 
 _PROGRAMS = sorted(

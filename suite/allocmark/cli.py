@@ -13,28 +13,30 @@ import typer
 from typer.core import TyperGroup
 
 from allocmark import __version__, cli_replay
-from allocmark.errors import AllocmarkError, StoppedError, of_system
+from allocmark.errors import AllocmarkError, ReaderGoneError, StoppedError, of_system
 from allocmark.sentences import sentence
 
 
 class _Commands(TyperGroup):
-    """The commands; Ctrl-C that none of them takes is a sentence, too."""
+    """The commands; Ctrl-C and a closed pipe that none of them takes are errors as all are."""
 
     def make_context(self, *words: Any, **more: Any) -> Any:
-        with _stoppable():
+        with _from_outside():
             return super().make_context(*words, **more)
 
     def invoke(self, ctx: Any) -> Any:
-        with _stoppable():
+        with _from_outside():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
+def _from_outside() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
         raise StoppedError from None
+    except BrokenPipeError:
+        raise ReaderGoneError from None
 
 
 app = typer.Typer(

@@ -6,6 +6,7 @@ Exit codes of every command: 0 fine, 1 a regression was found, 2 bad input, 3 un
 from __future__ import annotations
 
 import errno
+import signal
 from pathlib import Path
 
 EXIT_FINE = 0
@@ -92,6 +93,16 @@ class StoppedError(AllocmarkError):
 
     def __init__(self) -> None:
         super().__init__("stopped by Ctrl-C: give the same command again")
+
+
+class ReaderGoneError(AllocmarkError):
+    """Whatever read standard output has closed it, as ``head`` does: no fault, and nothing to tell.
+
+    Its exit code is the shell's for a program that SIGPIPE has ended, and none of allocmark's.
+    """
+
+    exit_code = 128 + signal.SIGPIPE
+    told = True
 
 
 class UnusablePlaceError(AllocmarkError):

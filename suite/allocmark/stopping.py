@@ -1,13 +1,17 @@
-"""How a program that is started by ``python -m`` ends after Ctrl-C: with a sentence, as all do."""
+"""How a program that is started by ``python -m`` ends when it is ended from outside.
+
+After Ctrl-C with a sentence, as all do; where the reader of its output has gone, silently.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
 
-from allocmark.errors import StoppedError
+from allocmark.errors import ReaderGoneError, StoppedError
 from allocmark.sentences import sentence
 
 
@@ -33,12 +37,19 @@ def _told() -> int:
 
 
 def until_stopped(main: Callable[[], int]) -> int:
-    """Run `main` to its end or until Ctrl-C; returns the exit code."""
+    """Run `main` to its end, until Ctrl-C, or until nobody reads; returns the exit code."""
     try:
         imported()
-        return main()
+        try:
+            return main()
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return _told()
+    except BrokenPipeError:
+        # What is still buffered goes nowhere, else the interpreter complains at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ReaderGoneError.exit_code
     finally:
         # Under -m, CPython lets SIGINT end a process in which Ctrl-C left the text of an exec() (as
         # dataclasses have), though it was caught after that; the next exec() makes it forget.
