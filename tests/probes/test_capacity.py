@@ -288,7 +288,8 @@ def search(name, work):
         _Search(task, a, b).report(60, Recorder(out))
     data = [json.loads(line) for line in out.getvalue().splitlines()]
     told = {d["data"]["metric"]: d["data"]["value"] for d in data if d["kind"] == "figure"}
-    return [told["smallest_capacity_bytes"] // MIB, told["unlimited_device_bytes"] // MIB]
+    shown = ["smallest_capacity_bytes", "unlimited_device_bytes"]
+    return [*(told[metric] // MIB for metric in shown), told["search_runs"]]
 """
 
 
@@ -299,7 +300,7 @@ def search(name, work):
 def test_torch_needs_its_whole_segments() -> None:
     # 11 MiB come from a 12 MiB segment, in which 3 MiB do not fit: those from one of 20 MiB.
     work = "search('torch-native', trace(alloc(0, 11 * MIB), alloc(1, 3 * MIB)))"
-    assert emulated("4GiB", f"{_SEARCH}\nprint(json.dumps({work}))") == [34, 32]
+    assert emulated("4GiB", f"{_SEARCH}\nprint(json.dumps({work}))") == [34, 32, 7]
 
 
 @needs_torch
@@ -307,7 +308,7 @@ def test_torch_gives_its_cache_back_before_it_fails() -> None:
     # Without a limit the freed 100 MiB stay cached beside the 101 of the next: 202 in all. Under
     # a limit they are given back and the allocation is tried again: 102 MiB are enough for it.
     work = "search('torch-native', trace(alloc(0, 100 * MIB), free(0), alloc(1, 101 * MIB)))"
-    assert emulated("4GiB", f"{_SEARCH}\nprint(json.dumps({work}))") == [104, 202]
+    assert emulated("4GiB", f"{_SEARCH}\nprint(json.dumps({work}))") == [104, 202, 8]
 
 
 @needs_torch
@@ -316,7 +317,7 @@ def test_a_live_block_pins_its_segment() -> None:
     events = "alloc(0, 9 * MIB), alloc(1, 2 * MIB), free(0), alloc(2, 30 * MIB)"
     assert emulated(
         "4GiB", f"{_SEARCH}\nprint(json.dumps(search('torch-native', trace({events}))))"
-    ) == [52, 50]
+    ) == [52, 50, 7]
 
 
 @needs_emulator
@@ -324,4 +325,4 @@ def test_plain_cuda_malloc_needs_what_is_live() -> None:
     events = "alloc(0, 64 * MIB), alloc(1, 32 * MIB), free(0), alloc(2, 16 * MIB)"
     assert emulated(
         "4GiB", f"{_SEARCH}\nprint(json.dumps(search('cuda-malloc', trace({events}))))"
-    ) == [98, 96]
+    ) == [98, 96, 3]

@@ -4,8 +4,9 @@
 `allocmark.probes.ballast`) makes it, cudaMemGetInfo in the measuring process confirms it, and a
 bisection between the live peak and what is held without a limit finds the smallest one, at most
 8 halvings, confirmed by a run one step above and one below. An allocator without a cache holds
-only what is live, and each of its runs takes long: there the search begins at what it held. The allocator starts clean before
-each run; its own way out of a full device (give the cache back, try again) is part of the answer.
+only what is live, and each of its runs takes long: there the search begins at what it held. The
+allocator starts clean before each run; its own way out of a full device (give the cache back, try
+again) is part of the answer.
 Document ``capacity``, subject = allocator (base ones; on the emulated driver, and where asked for by
 name, all), axes ``{workload}``:
 

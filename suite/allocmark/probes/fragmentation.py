@@ -26,10 +26,10 @@ Series ``memory``, axes ``{workload}``: ``event``, ``requested``, ``allocated``,
 bytes at about 300 events; a column the allocator does not tell is left out. Series ``every-event``
 (full runs, workloads that record no streams, allocators that keep counters; of settings on a GPU
 where they are asked for by name): the counters after every event (`fragmentation_events`), left out
-where a run takes over `_EVERY_EVENT_SECONDS`. Series
-``driver-requests`` (allocators that tell): ``bytes`` of each request to the driver in order, 0
-refused, below 0 given back, and the ``address`` it got or gave back, from the lowest of them. Note
-``setting``: the allocator's setting as the framework tells it.
+where a run takes over `_EVERY_EVENT_SECONDS`. Series ``driver-requests`` (allocators that tell):
+``bytes`` of each request to the driver in order, 0 refused, below 0 given back, and the ``address``
+it got or gave back, from the lowest of them. Note ``setting``: the allocator's setting as the
+framework tells it.
 """  # noqa: E501 - a table's row is one line
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Fragmentation(AllocatorExperiment):
         # A setting's times are read beside its base allocator's, its bytes repeat as those do.
         own = allocator.tier is not Tier.SETTING
         repeats = _REPEATS if profile.all_settings and own else 1
-        # These runs are two thirds of what a setting takes, and it decides as its base does.
+        # These runs are half of what a setting takes on a GPU, and what they tell is on record.
         every_event = profile.all_settings and (own or profile.patient or is_emulated())
         return [
             {"workloads": chosen, "repeats": repeats, "every_event": every_event}
