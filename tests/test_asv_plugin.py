@@ -91,20 +91,39 @@ def test_a_result_file_of_another_identity_is_refused(tmp_path: Path) -> None:
     assert json.loads(file.read_text())["params"]["driver"] == "570"
 
 
-@pytest.mark.parametrize("at", ["the end", "the marking"])
-def test_ctrl_c_as_asv_ends_shows_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at: str
-) -> None:
+@pytest.fixture
+def conf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """What asv knows of a run into `tmp_path`, on a machine named ``gpu``."""
+
     class Stack:
         machine, name = "gpu", "stack"
 
-    kept = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(asv_plugin, "current_stack", lambda framework=None: Stack)
     monkeypatch.setattr(asv_plugin, "_tell_left_out", lambda: None)
     monkeypatch.setattr(asv_plugin, "disturbances", list)
     monkeypatch.setattr(asv_plugin.frameworks, "shares", lambda: [Share("torch", ("torch",))])
     for variable in (asv_plugin.RESULTS, asv_plugin.PROFILE, asv_plugin.RUN):
         monkeypatch.setenv(variable, str(tmp_path))
+    return type("Conf", (), {"results_dir": "results"})()
+
+
+def test_a_damaged_core_pace_ends_the_run_before_anything_is_measured(
+    conf: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu" / "machine.pace").write_text("{")
+    run = asv_plugin._measured(lambda **_: pytest.fail("it was measured"))
+    with pytest.raises(asv_plugin.StoppedBySentence) as stopped:
+        run(conf, conf=conf)
+    assert stopped.value.code == 2
+    assert "machine.pace holds no pace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("at", ["the end", "the marking"])
+def test_ctrl_c_as_asv_ends_shows_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, conf: Any, tmp_path: Path, at: str
+) -> None:
+    kept = signal.getsignal(signal.SIGINT)
 
     def measured(**_: object) -> int:
         if at == "the marking":
@@ -123,7 +142,6 @@ def test_ctrl_c_as_asv_ends_shows_no_traceback(
     monkeypatch.setattr(asv_plugin, "_mark_rest", again)
     monkeypatch.setattr(run_state, "finish", ended)
     run = asv_plugin._measured(measured)
-    conf = type("Conf", (), {"results_dir": "results"})()
     try:
         if at == "the end":
             assert run(conf, conf=conf) == 0

@@ -40,6 +40,7 @@ from allocmark.identity import identity_of, machine_facts, refuse_to_mix
 from allocmark.places import RECORD, results_of
 from allocmark.probes import experiments, run_lock, run_state, trial
 from allocmark.probes.experiment import PROFILES, Profile
+from allocmark.probes.machine_pace import kept_pace
 from allocmark.probes.session import (
     Session,
     folder_of,
@@ -243,6 +244,8 @@ def _measured(original: Callable[..., int | None]) -> Callable[..., int | None]:
             conf.matrix = {"req": {_FRAMEWORK: [share.framework for share in stacks]}}
             folders = [folder_of(results, stack, profile) for stack in stacks.values()]
             locks.enter_context(run_lock.held(folders))
+            for machine in {stack.machine for stack in stacks.values()}:
+                kept_pace(results, machine)  # A damaged one ends the run before its minutes.
             for sentence in disturbances():
                 log.info(sentence)
             state = run_state.begin(folders, fresh=bool(os.environ.get(FRESH)))

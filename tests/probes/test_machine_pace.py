@@ -1,4 +1,4 @@
-"""The machine's core pace: measured once, kept, and made again where its file is damaged."""
+"""The machine's core pace: measured once and kept, and never replaced unseen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allocmark.errors import NotMeasurableError
+from allocmark.errors import DocumentError, NotMeasurableError
 from allocmark.probes import machine_pace as module
 from allocmark.probes.machine_pace import FILE, machine_pace
 
@@ -19,11 +19,23 @@ def test_it_is_measured_once_for_a_machine(tmp_path: Path) -> None:
     assert machine_pace(tmp_path, "gpu-host") == 123.5
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"pace_ns": "fast"}', '{"pace_ns": null}'])
-def test_a_damaged_file_is_made_again(tmp_path: Path, damage: str) -> None:
-    (tmp_path / "gpu-host").mkdir()
-    (tmp_path / "gpu-host" / FILE).write_text(damage)
-    assert machine_pace(tmp_path, "gpu-host") == machine_pace(tmp_path, "gpu-host")
+@pytest.mark.parametrize("told", ['"fast"', "null", "true", "0", "-584.0", "NaN", "Infinity"])
+def test_what_is_no_pace_is_refused(tmp_path: Path, told: str) -> None:
+    _refused(tmp_path, f'{{"pace_ns": {told}}}'.encode())
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe"])
+def test_a_damaged_file_is_refused_and_stays(tmp_path: Path, content: bytes) -> None:
+    _refused(tmp_path, content)
+
+
+def _refused(results: Path, content: bytes) -> None:
+    path = results / "gpu-host" / FILE
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(DocumentError, match=r"machine\.pace holds no pace: .* or delete it"):
+        machine_pace(results, "gpu-host")
+    assert path.read_bytes() == content
 
 
 def test_without_a_compiler_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
