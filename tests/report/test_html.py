@@ -36,6 +36,8 @@ from allocmark.report.tongue import ENGLISH, Chinese
 from allocmark.store import FLAG_SEPARATOR, load
 
 LARGEST_BYTES = 3_000_000
+LATENCY = "allocation-latency-with-and-without-the-cache"
+STATEMENTS = "the-document-s-statements-and-their-verdicts"
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&`{{ 7*7 }}\n\u202e"
 
 
@@ -233,6 +235,26 @@ def test_a_table_without_figures_is_one_line_with_its_reason(tmp_path: Path) -> 
     line = _by_id(_parsed(made.html))["streams-held-bytes"]
     assert line.tag == "p"
     assert reason in _text(line)
+
+
+def test_what_was_measured_comes_before_statements_of_which_it_decides_none(
+    tmp_path: Path, small: Made
+) -> None:
+    samples.put(tmp_path, samples.latency("cuda-malloc", 40_000))
+    made = html_samples.made(tmp_path, drawn=False)
+    root = _parsed(made.html)
+    sections = [e.get("id") or "" for e in root.iter("section") if e.get("class") == "part"]
+    assert [sections.index(name) for name in (LATENCY, STATEMENTS)] == [0, 2]
+    assert "tally" not in _by_id(root)
+    sentence = f"decides none of the {len(made.part.judged)} statements"
+    assert _text(root).count(sentence) == 1
+    (link,) = [e for e in root.iter("a") if e.get("href") == f"#{STATEMENTS}" and "All" in _text(e)]
+    assert link is not None
+    # With a single verdict they lead, as ever.
+    whole_root = _parsed(small.html)
+    sections = [e.get("id") or "" for e in whole_root.iter("section") if e.get("class") == "part"]
+    assert sections.index(STATEMENTS) < sections.index(LATENCY)
+    assert "decides none" not in _text(whole_root) and "tally" in _by_id(whole_root)
 
 
 def test_hostile_names_are_text(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from allocmark.report.claims import catalogue
-from allocmark.report.claims.claim import Headline, Judged
+from allocmark.report.claims.claim import Headline, Judged, decided
 from allocmark.report.claims.headlines import headlines
 from allocmark.report.claims.text import Text
 from allocmark.report.conditions import conditions
@@ -131,9 +131,11 @@ def filled(part: Part) -> Part:
     """Return a part with its tables and verdicts."""
     panel = part.panel
     judged = catalogue.verdicts(panel)
-    made_sections = [_stated(title, made, judged, panel) for title, made in _STATED]
-    made_sections += [Section(title, tuple(made(panel))) for title, made in _SECTIONS]
-    shown = tuple(section for section in made_sections if section.tables)
+    said = [_stated(title, made, judged, panel) for title, made in _STATED]
+    measured = [Section(title, tuple(made(panel))) for title, made in _SECTIONS]
+    # What was measured for something else comes before statements of which it decides none.
+    every = [*said, *measured] if decided(judged) else [*measured, *said]
+    shown = tuple(section for section in every if section.tables)
     return replace(part, sections=shown, judged=judged, headlines=headlines(judged))
 
 

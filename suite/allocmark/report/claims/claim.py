@@ -148,3 +148,8 @@ def tally(judged: Sequence[Judged]) -> dict[Ruling, int]:
     """Return how many claims have each ruling, in the order of `Ruling`."""
     counts = Counter(one.verdict.ruling for one in judged)
     return {ruling: counts[ruling] for ruling in Ruling}
+
+
+def decided(judged: Sequence[Judged]) -> bool:
+    """Whether at least one claim could be judged."""
+    return any(one.verdict.ruling is not Ruling.NOT_MEASURED for one in judged)

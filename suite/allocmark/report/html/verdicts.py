@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from allocmark.report.claims.claim import Evidence, Headline, Judged, Ruling, tally
+from allocmark.report.claims.claim import Evidence, Headline, Judged, Ruling, decided, tally
 from allocmark.report.claims.headlines import headlines
 from allocmark.report.claims.text import Text
 from allocmark.report.csvs import number
 from allocmark.report.html.words import markup
 from allocmark.report.tables.document import filled
-from allocmark.report.tables.verdicts import on_little
+from allocmark.report.tables.verdicts import none_decided, on_little
 
 CSS = {
     Ruling.HOLDS: "holds",
@@ -87,6 +87,8 @@ class VerdictsView:
     """The statements that do not hold."""
     on_little: Markup
     """How many verdicts rest on little, nothing where none does."""
+    none: Markup
+    """What is said instead of the tally where no statement is decided."""
 
 
 def verdicts(judged: Sequence[Judged]) -> VerdictsView:
@@ -103,6 +105,7 @@ def verdicts(judged: Sequence[Judged]) -> VerdictsView:
         claims,
         tuple(one for one in claims if one.ruling is rulings[Ruling.FAILS]),
         markup(on_little(judged)),
+        markup(none_decided(judged) if judged and not decided(judged) else Text("", "")),
     )
 
 

@@ -83,6 +83,16 @@ def on_little(judged: Sequence[Judged]) -> Text:
     )
 
 
+def none_decided(judged: Sequence[Judged]) -> Text:
+    """Return what is said where none of the statements is decided."""
+    return Text(
+        f"What was measured here decides none of the {len(judged)} statements of the source "
+        "document; a run of everything measures what they need.",
+        f"这里测得的内容不足以判断源文档 {len(judged)} 条说法中的任何一条；"
+        "不加筛选的测量会测出所需的数值。",
+    )
+
+
 def _row(one: Judged, said: Said) -> tuple[Cell, ...]:
     claim, verdict = one.claim, one.verdict
     rows = tuple(dict.fromkeys(index for e in verdict.evidence for index in e.cell.rows))
