@@ -21,6 +21,7 @@ from allocmark.probes import run_state
 
 asv_discovery = pytest.importorskip("asv_runner.discovery", reason="asv is not installed")
 asv_plugin = pytest.importorskip("allocmark.asv_plugin", reason="asv is not installed")
+asv_ending = pytest.importorskip("allocmark.asv_ending", reason="asv is not installed")
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_CELLS = 1500
@@ -113,7 +114,7 @@ def test_a_damaged_core_pace_ends_the_run_before_anything_is_measured(
     (tmp_path / "gpu").mkdir()
     (tmp_path / "gpu" / "machine.pace").write_text("{")
     run = asv_plugin._measured(lambda **_: pytest.fail("it was measured"))
-    with pytest.raises(asv_plugin.StoppedBySentence) as stopped:
+    with pytest.raises(asv_ending.StoppedBySentence) as stopped:
         run(conf, conf=conf)
     assert stopped.value.code == 2
     assert "machine.pace holds no pace" in capsys.readouterr().err
@@ -146,7 +147,7 @@ def test_ctrl_c_as_asv_ends_shows_no_traceback(
         if at == "the end":
             assert run(conf, conf=conf) == 0
         else:
-            with pytest.raises(asv_plugin.StoppedBySentence) as stopped:
+            with pytest.raises(asv_ending.StoppedBySentence) as stopped:
                 run(conf, conf=conf)
             assert stopped.value.code == 3
         again()  # asv has not ended yet.

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from allocmark.asv_selection import skipped
+import pytest
+
+from allocmark.asv_selection import JUST_DISCOVER, refuse_unknown, skipped
+from allocmark.errors import AllocmarkError, UnknownNameError
 from allocmark.frameworks import Share
 from allocmark.probes.experiment import PROFILES
 
@@ -47,3 +50,23 @@ def test_another_stack_leaves_out_what_names_none_of_its_own_and_measures_all_th
     # One of the two is kept: without it nothing would measure the experiment.
     assert len({"fragmentation.C.waste", "fragmentation.D.peak"} & set(left_out)) == 1
     assert not {"latency.A.hit", "mine.G.other", "latency.F.loop"} & set(left_out)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["latency", "B.op", r"^context\.E", r"hit\('torch-native', 2\)", "torch-native", JUST_DISCOVER],
+)
+def test_a_pattern_that_a_cell_answers_to_is_known(pattern: str) -> None:
+    refuse_unknown([pattern], BENCHMARKS)
+
+
+@pytest.mark.parametrize("pattern", ["latancy", "^op", r"hit\('torch-native', 3\)"])
+def test_a_pattern_that_names_nothing_is_refused_beside_one_that_does(pattern: str) -> None:
+    with pytest.raises(UnknownNameError) as refused:
+        refuse_unknown(["latency", pattern], BENCHMARKS)
+    assert str(refused.value).startswith(f"unknown benchmark {pattern!r}: choose from context.E")
+
+
+def test_what_is_no_pattern_is_refused() -> None:
+    with pytest.raises(AllocmarkError, match=r"^--bench \[ is no regular expression \("):
+        refuse_unknown(["["], BENCHMARKS)

@@ -1,4 +1,4 @@
-"""Which of asv's benchmarks have a part in one of the stacks of a run.
+"""Which of asv's benchmarks are asked for, and have a part in one of the stacks of a run.
 
 asv runs every benchmark in every environment; one that names allocators of another stack only
 would print and keep a table without a figure.
@@ -7,14 +7,41 @@ would print and keep a table without a figure.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any
 
 from allocmark.allocators import registry
+from allocmark.errors import AllocmarkError, UnknownNameError
 from allocmark.frameworks import Share
 from allocmark.probes import experiments
 from allocmark.probes.experiment import PROFILES, Profile
 from allocmark.probes.session import subjects_of
+
+JUST_DISCOVER = "just-discover"
+"""asv's word for looking at the benchmarks and running none."""
+
+
+def refuse_unknown(patterns: Iterable[str], benchmarks: Mapping[str, Any]) -> None:
+    """Raise an `AllocmarkError` for a pattern that no benchmark answers to: asv passes over it.
+
+    It is searched as asv does: in a benchmark's name with the values of one of its cells.
+    """
+    cells = [
+        f"{name}({', '.join(values)})" if values else name
+        for name, benchmark in benchmarks.items()
+        for values in product(*benchmark["params"])
+    ]
+    for pattern in patterns:
+        try:
+            known = pattern == JUST_DISCOVER or any(re.search(pattern, cell) for cell in cells)
+        except re.error as error:
+            raise AllocmarkError(
+                f"--bench {pattern} is no regular expression ({error}): give a benchmark's name"
+            ) from None
+        if not known:
+            raise UnknownNameError("benchmark", pattern, sorted(benchmarks))
 
 
 def skipped(share: Share, benchmarks: Mapping[str, Any], profile: Profile) -> list[str]:

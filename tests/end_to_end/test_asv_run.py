@@ -8,6 +8,7 @@ from typing import Any
 from clone_support import BENCHMARKS, Clone
 
 from allocmark import documents
+from allocmark.errors import EXIT_BAD_INPUT
 
 
 def result(clone: Clone) -> dict[str, Any]:
@@ -132,3 +133,10 @@ def test_a_range_of_commits_is_refused(clone: Clone) -> None:
     done = clone.run("asv", "run", "main^!")
     assert done.returncode == 1
     assert "without a range" in done.stdout + done.stderr
+
+
+def test_a_benchmark_that_does_not_exist_is_bad_input_beside_one_that_does(clone: Clone) -> None:
+    done = clone.run("asv", "run", "--quick", "--bench", "PrivatePools", "--bench", "nosuch")
+    assert done.returncode == EXIT_BAD_INPUT
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("allocmark: unknown benchmark 'nosuch': choose from context.Processes.")
