@@ -205,6 +205,25 @@ def test_size_that_cannot_be_had_leaves_its_cells_empty_and_no_other(no_gpu: Non
         assert huge.reason == "does not fit: 8 GiB free"
 
 
+def test_what_ends_at_an_allocator_s_own_limit_is_not_blamed_on_the_device(no_gpu: None) -> None:
+    limited = CachingAllocator(fail_bytes=64 * MIB)
+    limited.limit_bytes = 32 * MIB
+    found, _ = run_fake(limited, [512, 64 * MIB])
+    reasons = {f.reason for f in found.values() if f.axes.get("bytes") == 64 * MIB}
+    assert "does not fit into the 32 MiB that are this allocator's limit" in reasons
+    assert not any("free, and yet" in (reason or "") for reason in reasons)
+
+
+def test_every_reading_names_its_meter_with_a_cache_and_without(no_gpu: None) -> None:
+    uncached = CachingAllocator()
+    uncached.capabilities = frozenset({Capability.EXACT})
+    for allocator in (CachingAllocator(), uncached):
+        found, _ = run_fake(allocator, [512])
+        read = [figure for figure in found.values() if figure.value is not None]
+        assert {figure.axes["path"] for figure in read} >= {"miss", "give-back"}
+        assert all(figure.meter for figure in read)
+
+
 def test_call_that_fails_otherwise_is_a_failure_of_its_size_alone(no_gpu: None) -> None:
     broken = CachingAllocator(fail_bytes=64 * MIB, error=RuntimeError("broken, says the test"))
     found, outcome = run_fake(broken, [512, 64 * MIB])

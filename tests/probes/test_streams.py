@@ -102,10 +102,12 @@ def test_every_cell_has_a_value_or_a_reason(measured: dict[str, Any], subject: s
     for threads in (1, 2, 4, 8):
         for stream in ("own", "shared"):
             axes = key({"threads": threads, "stream": stream})
-            assert len(found["throughput_per_s", axes].samples) == 2
-            speedup = found["speedup", axes].value
-            assert speedup is not None
-            assert threads > 1 or speedup == pytest.approx(1, rel=0.5)
+            throughput = found["throughput_per_s", axes].samples
+            assert len(throughput) == 2
+            one = found["throughput_per_s", key({"threads": 1, "stream": stream})].samples
+            ratios = [several / alone for several, alone in zip(throughput, one, strict=True)]
+            assert found["speedup", axes].samples == pytest.approx(ratios)
+            assert threads > 1 or set(ratios) == {1.0}
 
 
 @needs_torch

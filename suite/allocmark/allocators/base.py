@@ -93,6 +93,8 @@ class Allocator(ABC):
     """Whether an operation takes some ten microseconds: a batch of them then holds fewer."""
     slow_restart: bool = False
     """Whether to start clean again takes a GPU seconds: all of its memory is mapped anew."""
+    limit_bytes: int | None = None
+    """What it holds at most by a limit of its own, however much the device has free."""
     map_meter: str = "none"
     """The meter of the figures that come from `segment_map`."""
 

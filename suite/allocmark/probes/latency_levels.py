@@ -142,5 +142,8 @@ def in_short(bench: Bench, size_bytes: int, error: Exception) -> str:
     """Return the reason of the cells of a size at which a call failed."""
     if not out_of_memory(error):
         return in_words(error)
+    limit_bytes = bench.allocator.limit_bytes
+    if limit_bytes is not None:
+        return f"does not fit into the {format_bytes(limit_bytes)} that are this allocator's limit"
     free = format_bytes(bench.free_bytes())
     return f"does not fit: {free} free, and yet {format_bytes(size_bytes)} cannot be had"

@@ -109,8 +109,10 @@ def _record(
             continue
         found = readings[bench.read_as(level)].of(path, call)
         samples = list(_part(found, wait))
-        meter = bench.give_back_meter if path == "give-back" else bench.loops[level].meter
-        recorder.figure(sampled_figure(CALL, "ns", "time", meter or "", axes, samples))
+        meter = bench.loops[level].meter
+        if path == "give-back":
+            meter = bench.give_back_meter or meter
+        recorder.figure(sampled_figure(CALL, "ns", "time", meter, axes, samples))
 
 
 def _part(found: list[Timed], wait: str) -> Iterator[float]:

@@ -32,7 +32,7 @@ one for all). Native threads, no GIL: each makes `PAIRS` alloc-and-free pairs of
 | --- | --- | --- |
 | ``throughput_per_s`` | pairs/s | all threads together, from the first one's start to the last one's end |
 | ``thread_pair_ns`` | ns | that time divided by the pairs of one thread: constant where there is no contention |
-| ``speedup`` | ratio | throughput over the median throughput of one thread |
+| ``speedup`` | ratio | throughput over that of one thread in the same turn |
 
 Flag ``fewer-cpus``: more threads than processors to run them. Notes: ``cpus``, ``address layout`` and those of the quiet cores, as in `latency`.
 """  # noqa: E501 - a table's row is one line

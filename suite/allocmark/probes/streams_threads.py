@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-import numpy as np
-
 from allocmark.allocators.base import Allocator, NativeCalls
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.cuda import runtime
@@ -100,12 +98,13 @@ def _record(
             for metric, unit in _UNITS.items():
                 recorder.missing(metric, unit, why, axes)
             continue
-        per_second = [threads * PAIRS * 1e9 / total for total in ns]
-        one = PAIRS * 1e9 / float(np.median(totals[1, stream]))
         samples = {
-            "throughput_per_s": per_second,
+            "throughput_per_s": [threads * PAIRS * 1e9 / total for total in ns],
             "thread_pair_ns": [total / PAIRS for total in ns],
-            "speedup": [value / one for value in per_second],
+            # Each turn by its own: one thread is no steadier than several.
+            "speedup": [
+                threads * one / total for total, one in zip(ns, totals[1, stream], strict=True)
+            ],
         }
         for metric, unit in _UNITS.items():
             figure = sampled_figure(metric, unit, "time", _METER, axes, samples[metric])
