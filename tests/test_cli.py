@@ -137,6 +137,25 @@ def test_an_unknown_name_lists_the_known_ones(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["run", "--quick", "--profile", "full"],
+            "--quick and --profile full ask for two",
+        ),
+        (["run", "--profile", ""], "unknown profile ''"),
+        (["emulate", "--memory", "", "--", "true"], "'' is not a size"),
+        (["record", "--max-entries", "0", "--", "true"], "0 entries cannot be kept"),
+    ],
+)
+def test_a_value_that_says_nothing_is_no_default(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured, words: list[str], told: str
+) -> None:
+    assert call(monkeypatch, *words) == 2
+    assert told in capsys.readouterr().err
+
+
 def test_an_unknown_option_is_bad_input(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     assert call(monkeypatch, "run", "--nonsense") == 2
     assert "--nonsense" in capsys.readouterr().err
@@ -160,6 +179,7 @@ def test_a_run_outside_a_project_says_what_to_do(
         ("", "AttributeError"),
         ("ALLOCATORS = {'mine': 1}", "ALLOCATORS is of type dict"),
         ("ALLOCATORS = 3", "ALLOCATORS is of type int"),
+        ("ALLOCATORS = ()", "ALLOCATORS is empty"),
         ("ALLOCATORS = None", "ALLOCATORS is of type NoneType"),
         ("ALLOCATORS = 'mine'", "ALLOCATORS is of type str"),
         ("ALLOCATORS = (x for x in ())", "ALLOCATORS is of type generator"),

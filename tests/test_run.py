@@ -99,7 +99,7 @@ def test_a_filtered_run_that_was_cut_off_is_carried_on_by_the_same_command(
     monkeypatch: pytest.MonkeyPatch, sessions: list[Session], tmp_path: Path
 ) -> None:
     mine = tmp_path / "mine.py"
-    mine.write_text("ALLOCATORS = ()")
+    mine.write_text(MINE)
     results = tmp_path / "results"
 
     def asked(*experiments: str, fresh: bool = False) -> Options:
@@ -135,7 +135,7 @@ def test_an_allocator_file_that_was_edited_is_measured_again(
 ) -> None:
     mine = tmp_path / "mine.py"
     options = Options("quick", ["latency"], ["torch-native"], mine, tmp_path / "results")
-    for text in ("ALLOCATORS = ()", "ALLOCATORS = ()  # edited"):
+    for text in (MINE, f"{MINE}  # edited"):
         mine.write_text(text)
         monkeypatch.setattr(run_state, "finish_part", lambda folder, asked: None)
         run.run(options)
@@ -152,6 +152,7 @@ def test_a_run_without_a_single_figure_is_unclear_and_names_the_page(
 
 
 NO_CACHE = "/cache/allocmark cannot be written (Read-only file system): set XDG_CACHE_HOME to a f"
+MINE = "from allocmark.allocators.cuda_malloc import CudaMalloc; ALLOCATORS = (CudaMalloc('mine'),)"
 
 
 @pytest.mark.parametrize(
@@ -183,6 +184,21 @@ def test_an_experiment_lost_as_a_whole_ends_the_command_unclear_with_the_reason(
         losses.refuse_losses(paths, named, Path("page"))
     told = f"nothing of latency could be measured: {NO_CACHE}; the rest is saved (page)"
     assert (str(raised.value), raised.value.exit_code) == (told, 3)
+
+
+def test_a_document_that_was_named_and_is_lost_is_no_success_beside_one_that_is_not(
+    tmp_path: Path,
+) -> None:
+    figure = Figure("x_bytes", "bytes", "exact", "meter", {}, 1.0)
+    killed = Failure("start", "the process was ended by SIGKILL")
+    paths = [tmp_path / f"latency.{name}{documents.SUFFIX}" for name in ("torch-native", "b")]
+    documents.write(paths[0], document(failures=[killed]))
+    documents.write(paths[1], document(figure))
+    losses.refuse_losses(paths, ("latency",), Path("page"))
+    with pytest.raises(
+        losses.NothingMeasuredError, match=f"latency of torch-native .*{killed.reason}"
+    ):
+        losses.refuse_losses(paths, ("latency",), Path("page"), each=True)
 
 
 def test_what_can_be_mended_is_the_reason_among_others(tmp_path: Path) -> None:

@@ -452,6 +452,19 @@ def test_an_unknown_command_shows_the_known_ones(capsys: pytest.CaptureFixture[s
     assert commands.main(["--help"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("streams", "code"), [("| true", 141), (">&-", 0), ("<&- >&- 2>&-", 0), ("2>/dev/full", 0)]
+)
+def test_nobody_who_reads_is_no_fault(streams: str, code: int) -> None:
+    start = f"{sys.executable} {ROOT / 'suite' / 'start.py'} --help"
+    command = ["bash", "-c", f"{start} {streams}; exit ${{PIPESTATUS[0]}}"]
+    for _ in range(20):  # `true` may not have gone yet.
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == code:
+            break
+    assert (done.returncode, done.stderr) == (code, "")
+
+
 # A real start, in a clone, from an interpreter that is itself an environment.
 
 

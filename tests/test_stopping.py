@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from replay_support import needs_torch
 
 from allocmark.errors import EXIT_UNCLEAR
 from allocmark.stopping import until_stopped
@@ -82,6 +83,42 @@ def test_a_command_whose_reader_has_gone_does_not_end_as_one_that_found_somethin
     words: str,
 ) -> None:
     assert _unread([sys.executable, "-m", "allocmark", *words.split()], {}) == (141, "")
+
+
+def test_a_fault_of_our_own_never_ends_as_a_regression(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def broken() -> int:
+        raise ZeroDivisionError("ours")
+
+    assert until_stopped(broken) == EXIT_UNCLEAR
+    assert "ZeroDivisionError: ours" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full"])
+@pytest.mark.parametrize("words", ["list", "--help", "report --format md"])
+def test_closed_streams_change_no_exit_code(words: str, closed: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m allocmark {words} {closed}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full", "<&- >&- 2>&-"])
+@needs_torch
+def test_a_run_that_nobody_watches_measures_all_the_same(closed: str, tmp_path: Path) -> None:
+    run = "run --quick --experiment placement --subject torch-native --results results"
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m allocmark emulate -- allocmark {run} {closed}"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        check=False,
+    )
+    found = list((tmp_path / "results").rglob("placement.torch-native.*"))
+    assert (done.returncode, len(found)) == (0, 1)
 
 
 def _unread(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:

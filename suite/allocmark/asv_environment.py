@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +143,8 @@ def _follow(file: Path, ended: threading.Event) -> None:
             last = ended.wait(_POLL_S)
             text = stream.read()
             if text:
-                # asv has left its cursor at the end of a line of its own.
-                sys.stderr.write(text if shown else "\n" + text)
-                sys.stderr.flush()
+                with suppress(OSError):
+                    # asv has left its cursor at the end of a line of its own.
+                    sys.stderr.write(text if shown else "\n" + text)
+                    sys.stderr.flush()
                 shown = True

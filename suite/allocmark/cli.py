@@ -114,7 +114,9 @@ def run(
     from allocmark.run import Options
     from allocmark.run import run as start
 
-    chosen = profile or ("quick" if quick else "full")
+    if quick and profile is not None:
+        raise AllocmarkError(f"--quick and --profile {profile} ask for two profiles: give one")
+    chosen = profile if profile is not None else "quick" if quick else "full"
     options = Options(chosen, experiment or (), allocator or (), allocator_file, results, fresh)
     typer.echo(start(options))
 
@@ -267,7 +269,7 @@ def emulate(
     from allocmark.emulator.launcher import emulate as start
     from allocmark.units import parse_bytes
 
-    memory_bytes = parse_bytes(memory) if memory else None
+    memory_bytes = parse_bytes(memory) if memory is not None else None
     raise typer.Exit(start(command, gpu, memory_bytes, devices, times))
 
 

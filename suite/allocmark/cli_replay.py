@@ -57,7 +57,8 @@ def record(
     from allocmark.recording.record import MOST_ENTRIES, Options
     from allocmark.recording.record import record as start
 
-    options = Options(out, max_entries or MOST_ENTRIES, not no_stacks, on_oom)
+    entries = MOST_ENTRIES if max_entries is None else max_entries
+    options = Options(out, entries, not no_stacks, on_oom)
     raise typer.Exit(start(command, options))
 
 

@@ -17,11 +17,13 @@ class NothingMeasuredError(AllocmarkError):
     exit_code = EXIT_UNCLEAR
 
 
-def refuse_losses(paths: Sequence[Path], named: Sequence[str], page: Path) -> None:
+def refuse_losses(
+    paths: Sequence[Path], named: Sequence[str], page: Path, *, each: bool = False
+) -> None:
     """Raise `NothingMeasuredError` where a whole experiment is lost that must not be.
 
     Those that nobody has named may have nothing to measure here: they count where something of
-    allocmark's own could not be built for them.
+    allocmark's own could not be built for them. `each`: every document was named, and counts.
     """
     of_each: dict[str, list[Path]] = {}
     for path in paths:
@@ -30,11 +32,19 @@ def refuse_losses(paths: Sequence[Path], named: Sequence[str], page: Path) -> No
     if len(without) == len(of_each):
         raise NothingMeasuredError(f"nothing could be measured: {_why(paths)} ({page})")
     lost = {name: of for name, of in without.items() if name in named or _not_built(of)}
+    if each:
+        bare = (path for path in paths if not _has_a_figure(path))
+        lost |= {_named(path): [path] for path in bare if path.name.partition(".")[0] not in lost}
     if lost:
         why = _why([path for of in lost.values() for path in of])
         raise NothingMeasuredError(
             f"nothing of {', '.join(lost)} could be measured: {why}; the rest is saved ({page})"
         )
+
+
+def _named(path: Path) -> str:
+    experiment, _, subject = path.name.removesuffix(documents.SUFFIX).partition(".")
+    return f"{experiment} of {subject}"
 
 
 def _has_a_figure(path: Path) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -53,7 +53,8 @@ class Lines:
         self._line(text)
 
     def _line(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        with suppress(OSError):  # Nobody may be there to see it: no reason not to measure.
+            print(text, file=self._stream, flush=True)
 
 
 class Bar:

@@ -87,7 +87,7 @@ def run(options: Options) -> Path:
         else:
             paths = _run_asv(_project(), options, profile, results)
         page = _reported(results)
-    refuse_losses(paths, options.experiments, page)
+    refuse_losses(paths, options.experiments, page, each=options.names_documents)
     return page
 
 

@@ -18,6 +18,7 @@ from starter.places import BYTECODE, EMULATED_RESULTS, ROOT, SUITE, TENSORFLOW_V
 
 EXIT_START = 2
 EXIT_STOPPED = 3  # As each command of allocmark ends by Ctrl-C.
+EXIT_UNREAD = 141  # As they end where the reader of their output has gone.
 _TOO_NEW_FOR_TENSORFLOW = (3, 14)
 _USAGE = """usage: python3 suite/start.py COMMAND [ARGUMENTS]
 
@@ -47,7 +48,21 @@ _NO_BYTECODE, _BYTECODE = "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carry out one command; returns the exit status."""
+    """Carry out one command; returns the exit status, also where nobody reads what it says."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # Closed by the caller: in order, each gets its number.
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+    try:
+        try:
+            return _carried_out(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_UNREAD
+
+
+def _carried_out(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] not in _GROUPS:
         wanted_help = bool(arguments) and arguments[0] in ("-h", "--help")
         print(_USAGE, end="", file=sys.stdout if wanted_help else sys.stderr)

@@ -42,6 +42,8 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
             "torch takes no max_split_size_mb of 'abc': it must be a whole number of MiB, 20 or",
         ),
         (["--capacity", "24GB"], "'24GB' is not a size"),
+        (["--capacity", ""], "'' is not a size"),  # A variable of the shell that is not set.
+        (["--outside", ""], "'' is not a size"),
         (["--capacity", "100MiB"], "has no room for the"),
         (["--outside", "lots"], "'lots' is not a size"),
         (["--format", "xml"], "unknown format 'xml'"),

@@ -89,6 +89,8 @@ def _check(allocators: object) -> None:
     """Raise `TypeError` for anything but a tuple or list of allocators with names."""
     if not isinstance(allocators, tuple | list):
         raise TypeError(f"ALLOCATORS is of type {type(allocators).__name__}")
+    if not allocators:
+        raise TypeError("ALLOCATORS is empty")
     for one in allocators:
         if not isinstance(one, Allocator):
             raise TypeError(f"ALLOCATORS holds {one!r:.80}")

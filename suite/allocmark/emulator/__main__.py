@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("command", nargs="+", help="the command, after --")
     options = parser.parse_args()
     try:
-        memory_bytes = parse_bytes(options.memory) if options.memory else None
+        memory_bytes = parse_bytes(options.memory) if options.memory is not None else None
         return emulate(options.command, options.gpu, memory_bytes, options.devices, options.times)
     except AllocmarkError as error:
         print(f"allocmark: {error}", file=sys.stderr)

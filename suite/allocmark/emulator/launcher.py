@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import platform
 import tempfile
@@ -143,6 +144,11 @@ def _take_room(handle: int) -> None:
     try:
         os.posix_fallocate(handle, 0, _STATE_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise AllocmarkError(
+                f"the emulated driver keeps its state in a file of {format_bytes(_STATE_BYTES)}, "
+                "and files may not be so large here: raise the limit (ulimit -f)"
+            ) from error
         raise AllocmarkError(
             f"the emulated driver keeps its state in {_SHARED_MEMORY}, which has no room for it "
             f"({error.strerror}): delete what fills it, or make it larger"

@@ -41,8 +41,8 @@ def find(asked: Asked, done: Done = lambda name, ended, count: None) -> Answer:
     """Read the recording and replay it; `done` hears of each setting that has ended."""
     options = Options(
         tuple(asked.settings),
-        parse_bytes(asked.capacity) if asked.capacity else None,
-        parse_bytes(asked.outside) if asked.outside else None,
+        parse_bytes(asked.capacity) if asked.capacity is not None else None,
+        parse_bytes(asked.outside) if asked.outside is not None else None,
         asked.emulated,
     )
     return replay(reader.read(asked.file, asked.device), options, done)
