@@ -28,7 +28,8 @@ class Figure:
     ``bytes``, ``workload``); probe and subject are the document's and not repeated. `samples` are
     all readings in the order taken; `counts`, when given, says how often each of `samples` was
     read (a lossless histogram for distributions of thousands). `value` is the reported one (the
-    median of samples unless the metric says otherwise), `interval` the 95 % interval of it.
+    median of samples unless the metric says otherwise; of exact ones the first), `interval` the
+    95 % interval of it.
     A figure without a value has a `reason`, in words for the reader of the table.
     """
 

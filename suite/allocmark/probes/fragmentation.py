@@ -20,7 +20,8 @@ Document ``fragmentation``, subject = allocator, axes ``{workload}``:
 
 exact*: ``sampled`` for allocators that do not repeat to the byte, and for workloads that record
 streams (what is free then depends on how far the GPU is). Full runs take three samples where they
-are cheap, and a cell declared exact whose samples differ is flagged ``does-not-repeat``.
+are cheap, and a cell declared exact whose samples differ is flagged ``does-not-repeat`` and has the
+first of them as its value, as the curve does.
 
 Series ``memory``, axes ``{workload}``: ``event``, ``requested``, ``allocated``, ``reserved`` in
 bytes at about 300 events; a column the allocator does not tell is left out. Series ``every-event``

@@ -34,8 +34,8 @@ Further figures:
 | ``cross_check_ratio`` | ratio | bytes | program / loop of each turn; flag ``over-10-percent`` |
 
 Nothing is subtracted from anything. All but single cold calls are read on quiet cores
-(`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. Hits until
-the call returns, and all that is read of loops and clocks, need the core alone and are given at one
+(`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. Hits, also
+until completion, and all that is read of loops and clocks, need the core alone and are given at one
 core pace: each reading times ``core pace ns`` over what the core's chain of multiplications took
 beside it (the meter says so). All else is given as read. The process runs without randomized
 addresses, where the system lets it. Notes: ``clock`` (the native clock), ``cpus`` (how many the
