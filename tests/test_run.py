@@ -83,6 +83,10 @@ def test_an_experiment_that_knows_none_of_the_subjects_is_said(
     )
     with pytest.raises(AllocmarkError, match="context is not measured of torch-native, but of dri"):
         run.run(asked)
+    # What is a subject of another experiment is no unknown name.
+    asked = Options(results=tmp_path, experiments=("latency",), subjects=("driver",))
+    with pytest.raises(AllocmarkError, match="latency is not measured of driver, but of cuda-mal"):
+        run.run(asked)
     assert not sessions
 
 

@@ -33,7 +33,7 @@ from allocmark.lifetime import end_with_parent
 from allocmark.losses import refuse_losses
 from allocmark.places import CONFIG, found_project, reports_beside, results_folder
 from allocmark.probes import experiments, run_lock, run_state
-from allocmark.probes.experiment import PROFILES, Experiment, Profile
+from allocmark.probes.experiment import PROFILES, Profile
 from allocmark.probes.run_state import RunState
 from allocmark.probes.session import (
     Session,
@@ -192,7 +192,7 @@ def _run_directly(options: Options, profile: Profile, results: Path) -> list[Pat
     known = registry(options.allocator_file)
     allocators = list(known.values())
     chosen = [experiments.experiment(name) for name in options.experiments or experiments.NAMES]
-    only = _subjects(options, profile, chosen, set(known) - set(registry()))
+    only = _subjects(options, set(known) - set(registry()))
     stacks = {
         share: read_stack(share.framework, 0)
         for share in frameworks.shares()
@@ -256,13 +256,14 @@ def _asked(options: Options) -> str:
     return shlex.join(words)
 
 
-def _subjects(
-    options: Options, profile: Profile, chosen: Sequence[Experiment], own: set[str]
-) -> list[str] | None:
+def _subjects(options: Options, own: set[str]) -> list[str] | None:
     """Return the subjects asked for: those named, else those of the user's file, else all."""
     known = registry(options.allocator_file)
     every = replace(PROFILES["full"], patient=options.names_documents)
-    of_each = {e.name: e.subjects(list(known.values()), every) for e in chosen}
+    of_each = {
+        name: experiments.experiment(name).subjects(list(known.values()), every)
+        for name in experiments.NAMES
+    }
     possible = dict.fromkeys(known) | dict.fromkeys(name for s in of_each.values() for name in s)
     for name in options.subjects:
         if name not in possible:
