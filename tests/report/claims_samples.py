@@ -90,6 +90,7 @@ def _context() -> dict[At, float]:
             (at("context", "driver", "live_bytes", **live), 50 * MIB),
             (at("context", "runtime", "context_created", call="cudaMalloc"), 1),
             (at("context", "runtime", "context_created", call="cudaGetDeviceCount"), 0),
+            (at("context", "torch", "context_created", call="torch.cuda.mem_get_info"), 1),
         ]
     )
 
@@ -255,6 +256,9 @@ def _tensorflow() -> dict[At, float]:
     made[at(probe, LIMIT, "above_limit_bytes", why="rest", meter="nvml_process")] = 0
     for second in (GREEDY, GROWTH):
         made[at(probe, GREEDY, "pair_failed", second=second)] = 1
+        for process, mib in (("first", 2460), ("second", 820)):
+            live = {"second": second, "process": process}
+            made[at(probe, GREEDY, "pair_live_bytes", **live)] = mib * MIB
         made[at(probe, GROWTH, "pair_failed", second=second)] = 0
     live = {"second": GROWTH, "process": "second"}
     made[at(probe, GROWTH, "pair_live_bytes", **live)] = 2460 * MIB
@@ -307,10 +311,15 @@ def verdicts() -> Mapping[str, Verdict]:
 
 def judged(claim_id: str, changes: Sequence[tuple[At, float]] = ()) -> Verdict:
     """Return the verdict on a claim after some figures of the record were changed."""
-    claim = next(claim for claim in catalogue.CLAIMS if claim.id == claim_id)
-    shown = panel()
     if not changes:
         return verdicts()[claim_id]
+    claim = next(claim for claim in catalogue.CLAIMS if claim.id == claim_id)
+    return ruled(claim, changed(changes))
+
+
+def changed(changes: Sequence[tuple[At, float]]) -> Panel:
+    """Return the panel of the record with some figures changed; NaN takes one away."""
+    shown = panel()
     figures = shown.store.figures.copy()
     for place, value in changes:
         mask = (figures["probe"] == place.probe) & (figures["metric"] == place.metric)
@@ -322,4 +331,4 @@ def judged(claim_id: str, changes: Sequence[tuple[At, float]] = ()) -> Verdict:
             raise KeyError(f"{place} is no figure of the record")
         figures.loc[mask, ["value", "minimum", "maximum"]] = value
     store = Store(shown.store.root, figures, shown.store.sources)
-    return ruled(claim, Panel(store, shown.machine, shown.emulated, shown.shown, ()))
+    return Panel(store, shown.machine, shown.emulated, shown.shown, ())

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import claims_samples as samples
 import pytest
+from claims_samples import EXPANDABLE, NATIVE, At, at, run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allocmark.probes import pressure_oom
 from allocmark.report.claims import scores
 from allocmark.report.claims.case import Case
 from allocmark.report.claims.functions import FUNCTIONS
 from allocmark.report.claims.scores import Sign
+from allocmark.report.page import page
 
 # Completed or not, and what the sign showed: two hits, one false alarm, one miss, one quiet run.
 RUNS = (0, 0.9, 0, 0.4, 1, 0.5, 0, 0.1, 1, 0.2)
@@ -80,3 +83,55 @@ def test_levels_that_were_recorded_are_the_ones_to_choose_from() -> None:
     assert scores._levels(case, "cache_share_max_before") == [0.3]
     assert scores._levels(case, "unreturnable_share_max_before") == [0.85]
     assert scores._levels(case, "reserved_share_last_before") == []
+
+
+FULL = Sign("unreturnable_share_max_before", 0.5)
+"""In the record it tells every failure, and nothing else."""
+
+
+def _early(subject: str, workload: str, ratio: float, event: float = 47) -> list[tuple[At, float]]:
+    """Return a failed run as one that failed before a sign could be read."""
+    place = run(subject, workload, ratio)
+    lost = [at("pressure", subject, metric, **place) for metric in scores.CANDIDATES]
+    lost += [at("pressure", subject, "retries_before", **place)]
+    where = at("pressure", subject, "failed_event", **place)
+    return [*((one, float("nan")) for one in lost), (where, event)]
+
+
+def test_a_run_that_failed_before_a_sign_could_be_read_was_missed() -> None:
+    case = Case(samples.changed(_early(NATIVE, "b", 1.0)))
+    rows = scores.with_sign(case, FULL)
+    assert len(rows) == 2 * 32
+    assert scores.base_rate(case, "base", rows) == 12 / 32
+    assert scores.score(case, "full", FULL, rows) == (1, 11 / 12)
+    announced = next(
+        one.cell.value
+        for one in samples.judged("most-oom", _early(NATIVE, "a", 1.0)).evidence
+        if one.name == "announced"
+    )
+    assert announced == 5 / 12
+
+
+def test_a_run_without_a_sign_for_another_reason_is_left_out() -> None:
+    late = Case(samples.changed(_early(NATIVE, "b", 1.0, event=scores._LEAD_EVENTS)))
+    assert len(scores.with_sign(late, FULL)) == 2 * 31
+    untold = [
+        (place, float("nan"))
+        for place in samples.record()
+        if place.subject == EXPANDABLE and place.metric == FULL.metric
+    ]
+    never = Case(samples.changed([*untold, *_early(EXPANDABLE, "b", 1.0)]))
+    assert len(scores.with_sign(never, FULL)) == 2 * 16
+
+
+def test_the_tuned_rule_and_the_30_percent_rule_beside_it_miss_such_runs() -> None:
+    (part,) = page(samples.changed(_early(NATIVE, "b", 1.0)).store).parts
+    tables = [table for section in part.sections for table in section.tables]
+    rules = next(table for table in tables if table.id == "document-rules")
+    for line in rules.rows[-2:]:
+        assert (line[1].value, line[2].value) == (16, 6 / 16)
+    assert rules.rows[-2][5].value is not None and rules.rows[-2][5].value < 1
+
+
+def test_signs_are_read_as_early_as_the_probe_reads_them() -> None:
+    assert scores._LEAD_EVENTS == pressure_oom.LEAD_EVENTS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,7 +140,8 @@ class Case:
         """Return the error that says which figure there is not, with the store's own reason."""
         found = self._found(probe, metric, where)
         reasons = [str(reason) for reason in found["reason"].dropna().unique()]
-        place = ", ".join(str(value) for value in where.values())
+        told = (v if isinstance(v, list | tuple) else [v] for v in where.values())
+        place = ", ".join(str(value) for values in told for value in values)
         what = plainly(f"{probe}: {metric}" + (f" ({place})" if place else ""))
         why = plainly(reasons[0]) if reasons else None
         return MissingFigureError(
@@ -193,6 +194,15 @@ class Case:
     ) -> Verdict:
         """Return the verdict with the evidence collected so far."""
         return Verdict(ruling, tuple(self.evidence), condition, cause)
+
+    def noted(self, row: Row, name: str) -> float | None:
+        """Return a number above zero that the probe noted beside a row's figures, or None."""
+        index = self.panel.store.figures["document"][row.index]
+        notes = self.panel.store.sources[int(index)].document.conditions.get("notes")
+        value = notes.get(name) if isinstance(notes, Mapping) else None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return float(value) if 0 < value < math.inf else None
 
     def _found(
         self,

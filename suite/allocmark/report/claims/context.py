@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from allocmark.report.claims.case import Case, Row
+from allocmark.report.claims.case import Case, Row, plainly
 from allocmark.report.claims.claim import Claim, Ruling, Verdict
 from allocmark.report.claims.text import Text
+from allocmark.report.table import flags_of
 from allocmark.units import GIB, MIB
 
 SECTION = "3.1"
@@ -14,6 +15,8 @@ SEVERAL_HUNDRED = 200 * MIB
 _HUNDRED = 100 * MIB
 _SMALL_CARD = 8 * GIB
 _STACK_OVER_BOOKKEEPING = 10.0
+CALL_FAILED = "call-failed"
+"""Flag of a call that raised: that it created no context says less than of the others."""
 
 
 def metered(case: Case, metric: str, **where: str | float) -> Row:
@@ -215,19 +218,33 @@ def _trigger(case: Case) -> Verdict:
     )
     tried = case.work_out("tried", Text("calls tried", "试过的调用"), "count", rows, "calls")
     ruling = Ruling.HOLDS if creating == tried else Ruling.IN_PART if creating else Ruling.FAILS
+    do = [_call_name(row) for row in rows if row.value]
+    do_not = [row for row in rows if not row.value]
+    failed = [_call_name(row) for row in do_not if CALL_FAILED in flags_of(row.record)]
+    named = Text(f": {', '.join(do)}", f"：{'、'.join(do)}") if do else Text("", "")
+    rest = Text("", "")
+    if failed:
+        rest = Text(
+            f" Of those that do not, these failed: {', '.join(failed)}.",
+            f"不会的调用中，失败的有：{'、'.join(failed)}。",
+        )
     return case.verdict(
         ruling,
         Text(
-            "{creating} of {tried} calls do: those that use memory, streams, events or wait for "
-            "the GPU. Questions (is_available, device_count, properties, versions, NVML) do not.",
-            "{tried} 个调用中有 {creating} 个会：使用显存、流、事件或等待 GPU 的调用；"
-            "查询类（is_available、device_count、属性、版本、NVML）不会。",
+            f"{{creating}} of {{tried}} calls do{named.en}.{rest.en}",
+            f"{{tried}} 个调用中有 {{creating}} 个会{named.zh}。{rest.zh}",
         ),
         Text(
-            "The runtime creates the context with the first call that needs one.",
-            "运行时在第一个需要上下文的调用处才创建它。",
+            "The runtime creates a context in the first call that works in one, be it a question "
+            "or a request; the driver's own functions do only where they are told to.",
+            "运行时在第一个要在上下文中执行的调用处创建它，无论该调用是查询还是申请；"
+            "驱动自身的函数只在明确要求时才创建。",
         ),
     )
+
+
+def _call_name(row: Row) -> str:
+    return plainly(str(row["call"]))
 
 
 CLAIMS = (

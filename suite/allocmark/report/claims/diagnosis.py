@@ -64,17 +64,49 @@ def _rule_retries(case: Case) -> Verdict:
             "它统计驱动拒绝后清空缓存的次数：显存不足时就会发生，与是否碎片无关。",
         ),
     )
-    many = scores.Sign(scores.RULE_RETRIES.metric, _MANY_RETRIES)
-    one = case.apart()
-    scores.score(one, "many", many, scores.with_sign(one, many))
-    precision = next((e for e in one.evidence if e.name == "many_precision"), None)
-    if precision is None or verdict.condition is None:
-        return verdict
-    condition = Text(
-        verdict.condition.en + f" With more than {_MANY_RETRIES} retries {{many_precision}} did.",
-        verdict.condition.zh + f"重试超过 {_MANY_RETRIES} 次时为 {{many_precision}}。",
+    worse, told = _more_are_worse(case)
+    ruling = verdict.ruling
+    if ruling is Ruling.HOLDS and not worse:
+        ruling = Ruling.IN_PART
+    assert verdict.condition is not None
+    condition = Text(verdict.condition.en + told.en, verdict.condition.zh + told.zh)
+    return replace(verdict, ruling=ruling, evidence=tuple(case.evidence), condition=condition)
+
+
+def _more_are_worse(case: Case) -> tuple[bool, Text]:
+    """Return whether more of the runs with many retries failed than of those with few, and the
+    sentence on it; without runs of both kinds it cannot be told, and so is not said to be."""
+    rows = scores.with_sign(case, scores.RULE_RETRIES)
+    shown = [pair for pair in zip(rows[::2], rows[1::2], strict=True) if pair[1].value > 0]
+    few = [run for run, retries in shown if retries.value <= _MANY_RETRIES]
+    many = [run for run, retries in shown if retries.value > _MANY_RETRIES]
+    if not few or not many:
+        return False, Text(
+            f" Whether more retries are worse is open: no runs both with 1 to {_MANY_RETRIES} and "
+            "with more to set side by side.",
+            f"重试更多是否更严重未能判定：没有 1 到 {_MANY_RETRIES} 次与更多次的运行可供对比。",
+        )
+    shares = []
+    for name, words, runs in (
+        ("few", Text(f"with 1 to {_MANY_RETRIES} retries", f"重试 1 到 {_MANY_RETRIES} 次"), few),
+        ("many", Text(f"with more than {_MANY_RETRIES}", f"重试超过 {_MANY_RETRIES} 次"), many),
+    ):
+        what = Text(f"runs {words.en}", f"{words.zh}的运行数")
+        case.work_out(f"{name}_runs", what, "count", runs, "runs")
+        what = Text(f"failures among the runs {words.en}", f"{words.zh}的运行中失败的比例")
+        shares.append(case.work_out(name, what, "share of zeros", runs, "share"))
+    worse = shares[1] > shares[0]
+    first = (
+        Text("More retries are worse", "重试越多越严重")
+        if worse
+        else Text("More retries are not worse", "重试更多并不更严重")
     )
-    return replace(verdict, evidence=(*verdict.evidence, precision), condition=condition)
+    return worse, Text(
+        f" {first.en}: of {{few_runs}} runs with 1 to {_MANY_RETRIES} of them {{few}} failed, of "
+        "{many_runs} with more {many}.",
+        f"{first.zh}：重试 1 到 {_MANY_RETRIES} 次的 {{few_runs}} 次运行有 {{few}} 失败，"
+        "更多次的 {many_runs} 次运行为 {many}。",
+    )
 
 
 def _version(case: Case) -> Verdict:
@@ -132,7 +164,7 @@ def _most_oom(case: Case) -> Verdict:
         "share",
     )
     signs = (scores.RULE_30, scores.RULE_RETRIES)
-    seen = [scores.by_place(case, sign.metric) for sign in signs]
+    seen = [scores.readings(case, sign.metric) for sign in signs]
     either = [one[where] for where in failed for one in seen if all(where in s for s in seen)]
     case.work_out(
         "announced",

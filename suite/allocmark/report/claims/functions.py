@@ -99,6 +99,7 @@ OF_PLACES = frozenset({"axis of the row", "count", "number of pairs", "number of
 
 FUNCTIONS: dict[str, Callable[..., float]] = {
     "ratio": _ratio,
+    "ratio times a given number": lambda values, given: _ratio(values) * given,
     "difference": _change,
     "over a given number": lambda values, given: _value(values) / given,
     "less a given number": lambda values, given: _value(values) - given,

@@ -2,7 +2,7 @@
 
 A sign is a figure of a run that was read at least 100 events before its failed allocation (in a
 completed run before its last one), and a threshold that it must exceed. Runs that fail before
-their hundredth event count as missed: nobody could have acted on anything.
+their hundredth event count as missed, whatever the sign: nobody could have acted on anything.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _GUESSING = 1.5
 _GOOD_PRECISION = 0.75
 _GOOD_RECALL = 0.5
 _PLACE = ("subject", "workload", "capacity_ratio")
+_LEAD_EVENTS = 100
+"""How early a sign must be read: the probe of these runs reads no later one for `*_before`."""
 _STEPS = 20
 
 
@@ -98,9 +100,29 @@ def place(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in _PLACE)
 
 
+def readings(case: Case, metric: str) -> dict[tuple[Any, ...], Row]:
+    """Return what each run showed of a sign's figure, by setting, workload and capacity.
+
+    A run that failed before it could be read has its own 0 (not completed) instead, which exceeds
+    nothing: the failure was missed. Settings that never tell the figure have no run here.
+    """
+    told = by_place(case, metric)
+    settings = {where[0] for where in told}
+    fails = by_place(case, "failed_event")
+    for run in completed(case):
+        where = place(run)
+        early = where in fails and fails[where].value < _LEAD_EVENTS
+        if run.value == 0 and early and where[0] in settings:
+            told.setdefault(where, run)
+    return told
+
+
 def with_sign(case: Case, sign: Sign, keep: Callable[[Row], bool] = lambda row: True) -> list[Row]:
-    """Return the runs that have the sign's figure, as completed, sign, completed, sign."""
-    told = by_place(case, sign.metric)
+    """Return the runs that have the sign's figure, as completed, sign, completed, sign.
+
+    Those that failed before it could be read are among them, see `readings`.
+    """
+    told = readings(case, sign.metric)
     rows: list[Row] = []
     for run in completed(case):
         if keep(run) and (shown := told.get(place(run))) is not None:

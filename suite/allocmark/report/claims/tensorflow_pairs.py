@@ -2,37 +2,83 @@
 
 from __future__ import annotations
 
-from allocmark.report.claims.case import Case, Row
+from collections.abc import Sequence
+
+from allocmark.report.claims.case import Case, Row, plainly
 from allocmark.report.claims.claim import Claim, Ruling, Verdict
 from allocmark.report.claims.comparison_fragmentation import PROBES, against_one_region
 from allocmark.report.claims.tensorflow import GREEDY, GROWTH, LIMIT, PROBE, SECTION
 from allocmark.report.claims.text import Text
 
 _HALF = 0.5
+_NOTHING = 0.01
+"""Of what a second process needs: up to this share of it is nothing."""
 
 
-def _pair(case: Case, first: str) -> tuple[float, float]:
-    rows = case.some(PROBE, "pair_failed", subject=first)
+def _two_greedy(case: Case) -> Verdict:
+    rows = case.some(PROBE, "pair_failed", subject=GREEDY)
     failed = case.work_out(
         "failed", Text("second processes that failed", "失败的第二个进程"), "number above zero",
         rows, "count",
     )  # fmt: skip
     tried = case.work_out("tried", Text("second processes", "第二个进程"), "count", rows, "count")
-    return failed, tried
-
-
-def _two_greedy(case: Case) -> Verdict:
-    failed, tried = _pair(case, GREEDY)
+    nothing, told = _got(case, [row for row in rows if row.value] or rows)
+    if failed == tried and nothing:
+        ruling = Ruling.HOLDS
+    else:
+        ruling = Ruling.IN_PART if failed else Ruling.FAILS
+    names = plainly(", ".join(str(row["second"]) for row in rows if row.value))
+    named = Text(f" ({names})", f"（{names}）") if names else Text("", "")
+    rest = Text("", "")
+    if not nothing:
+        rest = Text(
+            "; but it leaves some of the card, and that is what others get",
+            "；但它在卡上留有余量，其他进程得到的就是这部分",
+        )
     return case.verdict(
-        Ruling.HOLDS if failed == tried else Ruling.IN_PART if failed else Ruling.FAILS,
+        ruling,
         Text(
-            "Beside a greedy process {failed} of {tried} second ones, one in each mode, fail.",
-            "与贪心进程同卡时，各模式共 {tried} 个第二进程中有 {failed} 个失败。",
+            f"Beside a greedy process {{failed}} of {{tried}} second ones fail{named.en}. "
+            f"{told.en}",
+            f"与贪心进程同卡时，{{tried}} 个第二进程中有 {{failed}} 个失败{named.zh}。{told.zh}",
         ),
         Text(
-            "What the first has taken is lost to all others, used or not.",
-            "先到者取走的显存，无论用没用，其他进程都拿不到。",
+            f"What the first has taken is lost to all others, used or not{rest.en}.",
+            f"先到者取走的显存，无论用没用，其他进程都拿不到{rest.zh}。",
         ),
+    )
+
+
+def _got(case: Case, pairs: Sequence[Row]) -> tuple[bool, Text]:
+    """Take what the second processes of some pairs got of the tensors they need as evidence.
+
+    Return whether that is nothing, and the sentence. All processes want the same set, and the
+    first one has it.
+    """
+    seconds = [str(row["second"]) for row in pairs]
+    metric = "pair_live_bytes"
+    got = case.some(PROBE, metric, subject=GREEDY, second=seconds, process="second")
+    wanted = case.some(PROBE, metric, subject=GREEDY, second=seconds, process="first")
+    least = case.work_out(
+        "least", Text("least that one of these got", "其中得到最少的"), "smallest", got, "bytes"
+    )
+    most = case.work_out(
+        "got", Text("most that one of these got", "其中得到最多的"), "largest", got, "bytes"
+    )
+    needed = case.work_out(
+        "needed", Text("tensors that each needs", "每个所需的张量"), "largest", wanted, "bytes"
+    )
+    some = Text("{got}", "{got}")
+    if least < most:
+        some = Text("{least} to {got}", "{least} 到 {got}")
+    who = (
+        Text("Each that failed got", "失败的各得到")
+        if pairs[0].value
+        else Text("Each got", "各得到")
+    )
+    return most <= _NOTHING * needed, Text(
+        f"{who.en} {some.en} of the {{needed}} of tensors that it needs.",
+        f"{who.zh} {some.zh}，所需张量为 {{needed}}。",
     )
 
 

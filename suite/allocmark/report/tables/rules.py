@@ -36,16 +36,21 @@ _NO_LEAD = Text(
 _READ_ONCE = Text("it is read once, 100 events before the end", "只在结束前 100 个事件处读一次")
 _ABOUT = Text(
     "One run is a workload under one setting in 1.0 to 2.0 times its live peak, in steps of 0.1. "
-    "A sign counts if it was seen at least 100 events before the failed allocation. Precision: "
+    "A sign counts if it was seen at least 100 events before the failed allocation; a run that "
+    "fails earlier counts as missed. Precision: "
     "failures among the runs that showed it; recall: failures that it announced; lead: events "
     "from the first sign to the failure, median. Verdict: holds from a precision of 75 % and a "
     "recall of 50 % on; does not hold below 1.5 times the base rate. The last two lines are scored "
-    "on the same runs, of workloads that the rule was not tuned on.",
+    "on the same runs, of workloads that the rule was not tuned on. In expandable segments torch "
+    "counts no inactive split bytes: of runs under them, what cannot be given back is live blocks "
+    "alone.",
     "一次运行是一个负载在一种设置下、以活动峰值的 1.0 到 2.0 倍（步长 0.1）为容量。"
-    "迹象须在失败的分配之前至少 100 个事件出现才算。精确率：出现迹象的运行中失败的比例；"
-    "召回率：被预示的失败比例；提前量：首次出现到失败的事件数，中位数。"
+    "迹象须在失败的分配之前至少 100 个事件出现才算；更早失败的运行算作漏报。"
+    "精确率：出现迹象的运行中失败的比例；召回率：被预示的失败比例；提前量：首次出现到失败的事件数，中位数。"
     "结论：精确率达 75% 且召回率达 50% 为成立；精确率低于基准率的 1.5 倍为不成立。"
-    "最后两行在同样的运行上评分，这些负载未用于调规则。",
+    "最后两行在同样的运行上评分，这些负载未用于调规则。"
+    "可扩展段中 torch 不统计不可释放（inactive split）字节："
+    "在该设置的运行中，无法归还的量只含活动块。",
 )
 _LINES = (
     (Text("cache above 30 %, ever", "缓存超过 30%（曾出现）"), scores.RULE_30),
@@ -99,7 +104,7 @@ def _tuned(case: Case, runs: Sequence[Row], said: Said) -> list[tuple[Cell, ...]
         f"在一半负载上调出、在另一半上评分：{name.zh}，大于 {above}",
     )
     old = Text("cache above 30 %, ever, on the same runs", "缓存超过 30%（曾出现），在同样的运行上")
-    told = scores.by_place(case, sign.metric)
+    told = scores.readings(case, sign.metric)
 
     def kept(row: Row) -> bool:
         return str(row["workload"]) in test and scores.place(row) in told

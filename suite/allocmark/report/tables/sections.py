@@ -177,7 +177,7 @@ MODES = _rows(
         Text("two models, greedy", "两个模型，贪心"),
         Text("the other one gets nothing", "另一个无显存可用"),
         "two-models",
-        "failed",
+        "got",
     ),
     (
         Text("two models, growth", "两个模型，增长"),
