@@ -15,7 +15,7 @@ from allocmark.documents import Failure
 from allocmark.probes import pressure_counters, pressure_oom, pressure_readings
 from allocmark.probes.experiment import PROFILES
 from allocmark.probes.pressure import Pressure
-from allocmark.probes.pressure_oom import LEAD_EVENTS, NEVER, RATIOS, _found, _Look
+from allocmark.probes.pressure_oom import LEAD_EVENTS, NEVER, NO_LEAD, RATIOS, _found, _Look
 from allocmark.probes.pressure_readings import BlockMap, Shown, parse_summary, summary_agrees
 from allocmark.probes.recorder import Recorder
 from allocmark.probes.replay import Replay, Script
@@ -141,6 +141,32 @@ def test_only_what_was_seen_early_enough_counts_as_before() -> None:
     assert firsts["unreturnable_share", 0.5] == NEVER
     completed = _found(Replay(201, 0, 0.0), looks, 101 + LEAD_EVENTS, 0, 2000)
     assert (completed["cache_share_max_before"], completed["retries_before"]) == (0.9, 5)
+
+
+SIGNS = sorted(metric for metric in pressure_oom.METRICS if metric.endswith("_before"))
+
+
+@pytest.mark.parametrize("pairs", [0, 49])
+def test_what_was_seen_before_a_run_that_ends_early_is_nothing_and_not_zero(
+    pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [e for b in range(pairs) for e in (alloc(b, 512), free(b))]
+    failing = [*events, alloc(200, 3 * MIB), alloc(201, 2 * MIB)]
+    told = _run_towards_oom(failing, 0.7, monkeypatch)
+    assert told["failed_event"] == 2 * pairs + 1 < LEAD_EVENTS
+    assert {told[sign] for sign in SIGNS} == {NO_LEAD}
+    told = _run_towards_oom([*events, alloc(200, MIB)], 2.0, monkeypatch)
+    assert told["completed"] == 1
+    assert {told[sign] for sign in SIGNS} == {NO_LEAD}
+
+
+def test_a_reading_just_early_enough_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [e for b in range(49) for e in (alloc(b, 512), free(b))]
+    events += [alloc(199, 512), alloc(200, 3 * MIB), alloc(201, 2 * MIB)]
+    told = _run_towards_oom(events, 0.7, monkeypatch)
+    assert told["failed_event"] == LEAD_EVENTS
+    assert told["cache_share_last_before"] == told["cache_share_max_before"] == 0
+    assert told["retries_before"] == "counting does not tell this"
 
 
 def test_capacities_run_coarse_to_fine_and_none_is_lost() -> None:

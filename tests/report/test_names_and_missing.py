@@ -12,7 +12,7 @@ from allocmark.documents import Failure
 from allocmark.figures import Figure
 from allocmark.report.page import page
 from allocmark.report.table import Table
-from allocmark.report.tables.names import WORKLOADS
+from allocmark.report.tables.names import WORKLOADS, _set_by
 from allocmark.store import load
 from allocmark.workloads.catalog import names
 
@@ -38,7 +38,24 @@ def test_every_allocator_of_the_published_page_has_a_meaning() -> None:
     assert told == measured & registry().keys()
     settings = dict((row[0], row[2]) for row in _texts(tables["names-allocators"]))
     assert settings["torch-expandable"] == "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-    assert settings["torch-native"] == settings["tf-growth"] == ""
+    assert settings["torch-native"] == settings["tf-greedy"] == "nothing: its defaults"
+    assert settings["tf-growth"] == "set_memory_growth(gpu, True)"
+    assert settings["tf-limit"] == "memory_limit=8192; memory_limit=4096 in tensorflow_policy"
+    assert all(settings.values())
+
+
+def test_a_limit_that_is_not_noted_is_said_to_be_unknown(tmp_path: Path) -> None:
+    samples.put(tmp_path, samples.fragmentation("tf-limit", 0.1, 120))
+    ((name, _, setting),) = _texts(_table(tmp_path, "names-allocators"))
+    assert name == "tf-limit"
+    assert setting == "memory_limit, of which this record does not say how much"
+
+
+def test_every_allocator_has_something_that_sets_it() -> None:
+    (part, *_) = published().page.parts
+    for name in registry():
+        text = _set_by(name, part.panel.bare())
+        assert text.en and text.zh, name
 
 
 def test_reasons_that_differ_in_numbers_are_one_line_and_lose_no_other(tmp_path: Path) -> None:

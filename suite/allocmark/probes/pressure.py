@@ -20,7 +20,8 @@ are `pressure_oom.METRICS`: ``completed`` (1 or 0), ``capacity_bytes``; ``failed
 ``failed_request_bytes`` and what was free when it failed (``failed_cached_bytes`` = reserved -
 allocated, ``failed_largest_free_bytes`` of it in one block, ``failed_device_free_bytes`` outside
 it); ``retries``; ``cache_share_max`` (1 - allocated / reserved). ``*_before`` is what was seen at
-least 100 events before the failure, or before the last allocation of a run that completed:
+least 100 events before the failure, or before the last allocation of a run that completed (a run
+that ends earlier has none of them):
 ``reserved_share_last_before`` is reserved over capacity, ``unreturnable_share_max_before`` live
 and inactive split bytes over capacity. ``first_retry_event`` is the first of the events looked at
 that showed a retry, ``first_above_event`` (axes ``sign``, ``above`` besides) the first that showed

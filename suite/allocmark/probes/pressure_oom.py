@@ -2,7 +2,8 @@
 
 Whether a sign predicts a failed allocation can be scored only where it was seen early enough to
 act on: what the ``*_before`` figures hold was read at least `LEAD_EVENTS` events before the
-failure, in a completed run before the last allocation (after it nothing is left to fail).
+failure, in a completed run before the last allocation (after it nothing is left to fail). A run
+that ends earlier than that has none of them: nothing was read that they could hold.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ FIRST_ABOVE = "first_above_event"
 _POINTS = 200
 METER = "allocator counters, in a ballast"
 NEVER = "it never showed"
+NO_LEAD = f"it ended before event {LEAD_EVENTS}: no reading lies {LEAD_EVENTS} events before that"
 SIGNS = ("cache_share", "unreturnable_share")
 """Cached over reserved; what cannot be given back over capacity."""
 
@@ -156,10 +158,11 @@ def _one(
     capacity = free + (first.reserved_bytes or 0)
     found = _found(result, looks, script.last_allocation, first.retries, capacity) | at_failure
     found["capacity_bytes"] = capacity
+    early = bool(_before(result, looks, script.last_allocation))
     for metric, unit in METRICS.items():
         value = found.get(metric)
         if value is None:
-            reason = _why_not(metric, result, first, allocator)
+            reason = _why_not(metric, result, first, allocator, early)
             recorder.missing(metric, unit, reason, axes)
         else:
             recorder.figure(Figure(metric, unit, "sampled", METER, axes, value, [value]))
@@ -172,13 +175,21 @@ def _one(
     _series(looks, axes, recorder)
 
 
-def _why_not(metric: str, result: Replay, first: Stats, allocator: Allocator) -> str:
-    """Return why a run has no such figure."""
+def _why_not(metric: str, result: Replay, first: Stats, allocator: Allocator, early: bool) -> str:
+    """Return why a run has no such figure; `early`: something was read early enough."""
     if result.completed and metric.startswith("failed_"):
         return "it completed"
+    if metric.endswith("_before") and not early:
+        return NO_LEAD
     if metric == "first_retry_event" and first.retries is not None:
         return NEVER
     return f"{allocator.name} does not tell this"
+
+
+def _before(result: Replay, looks: Sequence[_Look], last_allocation: int) -> list[_Look]:
+    """Return the readings that were early enough to act on."""
+    end = last_allocation if result.failed_event is None else result.failed_event
+    return [look for look in looks if look.event <= end - LEAD_EVENTS]
 
 
 def _found(
@@ -189,28 +200,28 @@ def _found(
     capacity_bytes: int,
 ) -> dict[str, float | None]:
     """Return what the readings say, with None for what they do not."""
-    horizon = last_allocation if result.failed_event is None else result.failed_event
-    before = [look for look in looks if look.event <= horizon - LEAD_EVENTS]
+    before = _before(result, looks, last_allocation)
 
     def retries(seen: Sequence[_Look]) -> float | None:
-        if first_retries is None:
+        if first_retries is None or not seen:
             return None
-        return (seen[-1].stats.retries or 0) - first_retries if seen else 0
+        return (seen[-1].stats.retries or 0) - first_retries
 
     split = [look.stats.inactive_split_bytes for look in before]
     stuck = [look.unreturnable_bytes for look in before]
-    reserved = before[-1].stats.reserved_bytes or 0 if before else 0
     return {
         "completed": int(result.completed),
         "failed_event": result.failed_event,
         "failed_request_bytes": None if result.completed else result.failed_request_bytes,
         "retries": retries(looks),
         "retries_before": retries(before),
-        "cache_share_max": max((look.cache_share for look in looks), default=0.0),
-        "cache_share_max_before": max((look.cache_share for look in before), default=0.0),
-        "cache_share_last_before": before[-1].cache_share if before else 0.0,
+        "cache_share_max": max((look.cache_share for look in looks), default=None),
+        "cache_share_max_before": max((look.cache_share for look in before), default=None),
+        "cache_share_last_before": before[-1].cache_share if before else None,
         "inactive_split_bytes_max_before": max((s for s in split if s is not None), default=None),
-        "reserved_share_last_before": reserved / capacity_bytes,
+        "reserved_share_last_before": (before[-1].stats.reserved_bytes or 0) / capacity_bytes
+        if before
+        else None,
         "unreturnable_share_max_before": max(told) / capacity_bytes
         if (told := [n for n in stuck if n is not None])
         else None,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from allocmark.documents import ERROR_NOTE
+from allocmark.documents import ERROR_NOTE, Document
 from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL
 from allocmark.store import FLAG_SEPARATOR, Source, Store
-from allocmark.units import format_bytes
+from allocmark.units import MIB, format_bytes
 
 _COPIED = "computed_values_copied"
 """Note of a probe on the emulated driver: values that no GPU had computed went to the host."""
@@ -41,6 +41,12 @@ _NAMES = {
 """What people call a condition, where that is not its field's name; units in brackets."""
 _OF_HOST = ("gpu_count", "cpu_count", "host_memory_bytes")
 """Numbers that tell machines apart: no range is made of them."""
+NAMED = ("capacity", "pressure")
+"""Experiments that measure more of a subject that is asked for by name: settings, which are left
+out else, and cells for which there is no time else."""
+_OWN_PROGRAMS = ("tensorflow_policy", "several_gpus")
+"""Experiments whose subjects are programs, and not set as the allocators of the same names are."""
+_SETTING, _LIMIT = "setting", "limit_bytes"
 _FIRST = ("machine", "gpu", "driver", "cuda", "framework", "framework version", "framework cuda")
 
 
@@ -52,13 +58,16 @@ def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
     sources = [store.sources[index] for index in sorted(set(rows["document"].tolist()))]
     stack = _merged([(source, source.document.stack) for source in sources])
     block = sorted(stack, key=lambda pair: _FIRST.index(pair[0]) if pair[0] in _FIRST else 99)
-    block += _merged([(source, held) for source in sources for held in _readings(source)])
+    limits = _limits(store, sources)
+    block += _merged(
+        [(s, held) for s in sources for held in (*_readings(s), limits.get(s.path, {}))]
+    )
     block += _merged([(source, _run(source)) for source in sources])
     if "GPUs" not in dict(block):
         block.append(("GPUs", _gpus(rows)))
     block.append(("computed values", _copied(sources)))
     # Of the many columns those that are looked at: to take rows of all takes most of the time.
-    measured = rows[["value", "meter", "n", "kind", "flags"]]
+    measured = rows[["value", "low", "meter", "n", "kind", "flags"]]
     measured = measured[measured["value"].notna()]
     if len(measured):
         meters = sorted(set(measured["meter"].astype(str)))
@@ -72,6 +81,20 @@ def _gpus(rows: pd.DataFrame) -> str:
     """Return how many GPUs the figures are of, nothing where they do not name several."""
     named = rows["gpu"].nunique() if "gpu" in rows else 0
     return f"{named:d}" if named > 1 else ""
+
+
+def _limits(store: Store, sources: Sequence[Source]) -> dict[str, dict[str, str]]:
+    """Return the limit that an experiment of own programs set, as a setting, by document.
+
+    It is in none of their notes, and not that of the allocator of the same name.
+    """
+    if not any(source.document.probe in _OWN_PROGRAMS for source in sources):
+        return {}
+    rows = store.figures
+    rows = rows.loc[(rows["metric"] == _LIMIT) & rows["value"].notna(), ["document", "value"]]
+    told = rows.itertuples(index=False, name=None)
+    limits = {store.sources[index].path: value for index, value in told}
+    return {path: {_SETTING: f"memory_limit={value / MIB:.0f}"} for path, value in limits.items()}
 
 
 def _run(source: Source) -> Mapping[str, Any]:
@@ -112,6 +135,7 @@ def _copied(sources: Sequence[Source]) -> str:
 def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[str, str]]:
     """Return each name once: the range of numbers that differ, texts with whose they are."""
     merged: list[tuple[str, str]] = []
+    paths = {source.path for source, _ in blocks}
     for name in dict.fromkeys(name for _, block in blocks for name in block):
         known = [(s, block[name]) for s, block in blocks if block.get(name) is not None]
         values = [value for _, value in known]
@@ -124,8 +148,9 @@ def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[st
         owners: dict[str, dict[str, None]] = {}
         for source, value in known:
             owners.setdefault(_text(name, value), {})[_owner(source, name, blocks)] = None
+        everybody = name != _SETTING or len({s.path for s, _ in known}) == len(paths)
         texts = [
-            text if len(owners) == 1 else f"{text} ({', '.join(subjects)})"
+            text if len(owners) == 1 and everybody else f"{text} ({', '.join(subjects)})"
             for text, subjects in owners.items()
         ]
         merged.append((_title(name), "; ".join(texts)))
@@ -137,8 +162,15 @@ def _is_number(value: object) -> bool:
 
 
 def _owner(source: Source, name: str, blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> str:
-    """Return whose a value is: a subject's; a host's figures are told by experiment if several."""
+    """Return whose a value is: a subject's; a host's figures are told by experiment if several,
+    and so is a setting where an experiment of own programs has a subject of the same name."""
     document = source.document
+    if name == _SETTING:
+        probes = {
+            one.document.probe for one, _ in blocks if one.document.subject == document.subject
+        }
+        apart = len(probes) > 1 and not probes.isdisjoint(_OWN_PROGRAMS)
+        return f"{document.probe} {document.subject}" if apart else document.subject
     if name not in _OF_HOST or len({one.document.probe for one, _ in blocks}) == 1:
         return document.subject
     own = {b.get(name) for one, b in blocks if one.document.probe == document.probe}
@@ -175,9 +207,13 @@ def _spread(rows: pd.DataFrame) -> str:
     timed = rows[rows["kind"] != "exact"]
     if timed.empty:
         return "exact: repeats to the byte"
-    flagged = timed["flags"].astype(object).map(lambda text: FLAG_WIDE in _flags(text)).sum()
+    known = timed[timed["low"].notna()]
+    if known.empty:
+        few = "one reading each" if timed["n"].max() <= 1 else "too few readings"
+        return f"no intervals: {few}"
+    flagged = known["flags"].astype(object).map(lambda text: FLAG_WIDE in _flags(text)).sum()
     return (
-        f"95 % intervals; {flagged} of {len(timed)} figures wider than "
+        f"95 % intervals; {flagged} of {len(known)} figures wider than "
         f"{100 * WIDE_INTERVAL:.0f} % of the median"
     )
 
@@ -187,16 +223,26 @@ def _flags(text: object) -> Iterable[str]:
 
 
 def rerun(sources: Sequence[Source]) -> str:
-    """Return the command that measures all of them again: each one's, without its subject."""
-    commands = [_shared(source) for source in sources] if len(sources) > 1 else []
-    commands = commands or [source.document.command for source in sources]
-    return "; ".join(dict.fromkeys(commands))
+    """Return the commands that measure all of them again: one for those that differ in no more
+    than their subjects, without these or with all of them."""
+    if len(sources) == 1:
+        return sources[0].document.command
+    subjects: dict[tuple[str, str], list[str]] = {}
+    for source in sources:
+        document = source.document
+        option = f" --subject {shlex.quote(document.subject)}"
+        before, found, after = document.command.partition(option)
+        named = [option] if found and _is_named(document) else []
+        subjects.setdefault((before, after), []).extend(named)
+    return "; ".join(
+        before + "".join(dict.fromkeys(named)) + after
+        for (before, after), named in subjects.items()
+    )
 
 
-def _shared(source: Source) -> str:
-    words = source.document.command.split(" ")
-    try:
-        at = words.index(shlex.quote(source.document.subject))
-    except ValueError:
-        return source.document.command
-    return " ".join(words[: at - 1] + words[at + 1 :])
+def _is_named(document: Document) -> bool:
+    """Whether a run of all subjects would not measure all of a document, or not measure it.
+
+    On the emulated driver, where runs are cheap, it does.
+    """
+    return document.probe in NAMED and not document.emulated

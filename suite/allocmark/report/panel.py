@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from allocmark.report.early import without_unread
 from allocmark.report.grid import NOT_MEASURED
 from allocmark.store import FIXED_COLUMNS, Source, Store
 
@@ -96,7 +97,11 @@ def _used(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def panels(store: Store) -> list[Panel]:
-    """Return the panels of a store: hardware first, then by machine and stack."""
+    """Return the panels of a store: hardware first, then by machine and stack.
+
+    Their store has no sign that nobody can have read, see `allocmark.report.early`.
+    """
+    store = without_unread(store)
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, source in enumerate(store.sources):
         groups.setdefault(_group(source), []).append(index)

@@ -49,8 +49,12 @@ def make(
     about: str = "",
     style: Callable[[Mapping[str, Any]], Style] = median,
     mark_meters: bool = False,
+    absent: str = "",
 ) -> Table | None:
-    """Return the table of the rows `where` selects, None where there are none."""
+    """Return the table of the rows `where` selects, None where there are none.
+
+    `absent` is why there is no figure for a cell, where that is known better than by the panel.
+    """
     rows = select(panel, probe, where)
     if rows.empty:
         return None
@@ -59,7 +63,7 @@ def make(
         down,
         across,
         style=style,
-        gap=lambda place: panel.gap(probe, place),
+        gap=lambda place: absent or panel.gap(probe, place),
         mark_meters=mark_meters,
     )
     return Table(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from allocmark.report.grid import BYTES, METRIC, SUBJECT, Key
 from allocmark.report.panel import Panel
-from allocmark.report.section import make, median
+from allocmark.report.section import make, median, select
 from allocmark.report.table import Style, Table
 
 TITLE = "Allocation latency, with and without the cache"
@@ -40,6 +41,9 @@ _ENTRIES = {
     "in Python; where operations are the only way in (torch without its cache), they stand at both "
     "levels."
 }
+_BATCH = re.compile(r"(\d+) calls a batch")
+"""Part of the meter of a time that was read over so many calls at once."""
+_FEW = 2
 _COSTS = ("empty_pair_ns", "clock_ns")
 _CHECKS = ("cross_check_loop_ns", "cross_check_program_ns", "cross_check_ratio")
 
@@ -55,7 +59,12 @@ def tables(panel: Panel) -> list[Table]:
             across=BYTES,
             name=f"{path}-{level}",
             title=f"{title}: {entry}",
-            about=f"{about} {_WAITS}{_ENTRIES.get(level, '')}",
+            about=f"{about} {_WAITS}{_ENTRIES.get(level, '')}"
+            + (
+                _few(panel, "alloc or free alone may exceed their pair", level)
+                if path == "hit"
+                else ""
+            ),
             style=median if path == "hit" else _extremes,
         )
         for path, title, about in _PATHS
@@ -70,7 +79,8 @@ def tables(panel: Panel) -> list[Table]:
             across=BYTES,
             name="hit-p99",
             title="Hits: 99th percentile",
-            about="Of calls timed one by one; the clock's cost is in it.",
+            about="Of calls timed one by one; the clock's cost is in it."
+            + _few(panel, "it may lie below the median in the tables above"),
         ),
         make(
             panel,
@@ -96,6 +106,27 @@ def tables(panel: Panel) -> list[Table]:
         ),
     ]
     return [table for table in made if table is not None]
+
+
+def _few(panel: Panel, so: str, *levels: str) -> str:
+    """Return from which size on a batch of hits holds few calls, and what that leads to.
+
+    As many blocks as a batch has calls lie in memory at once, unless each is freed at once (pairs),
+    so large ones are few, and what a batch costs once falls on them.
+    """
+    rows = select(panel, _PROBE, {"metric": "call_ns", "path": "hit", "call": ("alloc", "free")})
+    rows = rows[rows["value"].notna()]
+    if levels and "level" in rows:
+        rows = rows[rows["level"].isin(levels)]
+    calls = {meter: _BATCH.search(str(meter)) for meter in rows["meter"].unique()}
+    few = [meter for meter, found in calls.items() if found and int(found[1]) <= _FEW]
+    sizes = rows.loc[rows["meter"].isin(few), "bytes"] if few else rows["meter"].iloc[:0]
+    if sizes.empty:
+        return ""
+    return (
+        f" From {BYTES.show(float(sizes.min()))} on a batch of alloc or free holds as few as one "
+        f"or two calls, which bear all that a batch costs once: there {so}."
+    )
 
 
 def _extremes(row: Mapping[str, Any]) -> Style:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from allocmark.allocators import registry
 from allocmark.report.claims.claim import Judged
@@ -11,6 +11,7 @@ from allocmark.report.grid import SUBJECT
 from allocmark.report.panel import Panel
 from allocmark.report.table import Table, label
 from allocmark.report.tables.document import Said
+from allocmark.units import MIB
 
 TITLE = Text("What the names mean", "名称的含义")
 WORKLOADS = {
@@ -87,6 +88,21 @@ _ALLOCATORS = {
 _TORCH = Text("PyTorch under the setting beside", "PyTorch，采用右列设置")
 _NO_SETTINGS = ("TF_CPP_MIN_LOG_LEVEL", "TF_ENABLE_ONEDNN_OPTS")
 """What keeps TensorFlow quiet and alike, and is no setting of its allocator."""
+_DEFAULTS = Text("nothing: its defaults", "无：默认设置")
+_SET_BY_CALL = {
+    "cuda-malloc": Text("nothing: there is nothing to set", "无：没有可设置的"),
+    "cuda-malloc-async-0": Text(*["cudaMemPoolAttrReleaseThreshold=0"] * 2),
+    "cuda-malloc-async-max": Text(*["cudaMemPoolAttrReleaseThreshold=2^64-1"] * 2),
+    "tf-growth": Text(*["set_memory_growth(gpu, True)"] * 2),
+    "rmm-pool": Text(*["rmm.mr.PoolMemoryResource"] * 2),
+    "rmm-arena": Text(*["rmm.mr.ArenaMemoryResource"] * 2),
+    "rmm-async": Text(*["rmm.mr.CudaAsyncMemoryResource"] * 2),
+}
+"""What no environment variable sets."""
+_LIMITED, _POLICY = "tf-limit", "tensorflow_policy"
+_NO_LIMIT_NOTED = Text(
+    "memory_limit, of which this record does not say how much", "memory_limit，本记录未注明其值"
+)
 _MEANING, _SET_BY = Text("meaning", "含义"), Text("set by", "设置方式")
 
 
@@ -96,7 +112,7 @@ def tables(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
     present = set(rows["workload"].dropna()) if "workload" in rows else set()
     workloads = [(label(name), said(text)) for name, text in WORKLOADS.items() if name in present]
     allocators = [
-        (label(name), said(text), said(_environment(name)))
+        (label(name), said(text), said(_set_by(name, panel)))
         for name in sorted(map(str, rows["subject"].unique()), key=SUBJECT.rank)
         if (text := _meaning(name)) is not None
     ]
@@ -126,9 +142,25 @@ def _meaning(name: str) -> Text | None:
     return _TORCH if known else None
 
 
-def _environment(name: str) -> Text:
-    """Return the environment variables that make an allocator what it is."""
+def _set_by(name: str, panel: Panel) -> Text:
+    """Return what makes an allocator what it is: variables, a call, or nothing."""
     known = registry().get(name)
     settings = known.environment.items() if known else ()
     told = " ".join(f"{key}={value}" for key, value in settings if key not in _NO_SETTINGS)
-    return Text(told, told)
+    if told:
+        return Text(told, told)
+    return _limit(panel) if name == _LIMITED else _SET_BY_CALL.get(name, _DEFAULTS)
+
+
+def _limit(panel: Panel) -> Text:
+    """Return TensorFlow's limit in MiB, as the record has it: one experiment sets its own."""
+    documents = [panel.store.sources[index].document for index in panel.shown]
+    notes = [d.conditions.get("notes") for d in documents if d.subject == _LIMITED]
+    settings = [str(note.get("setting", "")) for note in notes if isinstance(note, Mapping)]
+    told = [setting.partition(";")[0] for setting in settings if setting.startswith("memory_limit")]
+    english, chinese = told[:1], told[:1]
+    own = panel.named(_POLICY, "limit_bytes")
+    for value in own["value"].dropna().tolist()[:1]:
+        there = f"memory_limit={value / MIB:.0f}"
+        english, chinese = [*english, f"{there} in {_POLICY}"], [*chinese, f"{_POLICY} 中 {there}"]
+    return Text("; ".join(english), "；".join(chinese)) if english else _NO_LIMIT_NOTED

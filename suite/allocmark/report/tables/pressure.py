@@ -20,13 +20,16 @@ def _peaks(value: object) -> str:
 _WORKLOAD = Key("workload", "workload")
 _CAPACITY = Key("capacity_ratio", "capacity", _peaks)
 
+UNCOUNTED = "In expandable segments torch counts no inactive split bytes"
+"""Those are free and lie beside live ones."""
 _COUNTERS = (
     (
         "shown_bytes",
         "counter",
         "What each counter shows",
         "A GiB of blocks is taken, half of it freed, the cache emptied, the rest freed, the cache "
-        "emptied again.",
+        f"emptied again. {UNCOUNTED}, which memory_summary calls non-releasable: 0 there says "
+        "nothing.",
     ),
     ("kept_bytes", "why", "What the process still holds, and why", ""),
     (
@@ -64,6 +67,13 @@ _TOWARDS_OOM = (
     ),
     ("first_retry_event", "Towards an OOM: first event with a retry"),
 )
+_LIVE_ALONE = f"{UNCOUNTED}: there, the figure is of live ones alone."
+_OOM_ABOUT = {
+    "inactive_split_bytes_max_before": f"{UNCOUNTED}: 0 there does not say that there are none.",
+    "unreturnable_share_max_before": _LIVE_ALONE,
+    "unreturnable_share": _LIVE_ALONE,
+}
+"""What is to be known of a measure, or of a sign."""
 _FIRST_ABOVE = (
     ("cache_share", 0.3, "Towards an OOM: first event with a cache share over 30 %"),
     (
@@ -110,6 +120,7 @@ def tables(panel: Panel) -> list[Table]:
             across=_CAPACITY,
             name=metric,
             title=title,
+            about=_OOM_ABOUT.get(metric, ""),
         )
         for metric, title in _TOWARDS_OOM
     ]
@@ -122,6 +133,7 @@ def tables(panel: Panel) -> list[Table]:
             across=_CAPACITY,
             name=f"first-{sign.replace('_', '-')}-event",
             title=title,
+            about=_OOM_ABOUT.get(sign, ""),
         )
         for sign, above, title in _FIRST_ABOVE
     ]

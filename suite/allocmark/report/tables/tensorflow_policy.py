@@ -32,7 +32,10 @@ _PROCESS = Key("process", "process")
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One table: which metrics, laid out how; `span` adds by how much a row's cells differ."""
+    """One table: which metrics, laid out how; `span` adds by how much a row's cells differ.
+
+    `absent`: why a mode has no figure that another has; a child that died has told its own reason.
+    """
 
     name: str
     metrics: tuple[str, ...]
@@ -41,6 +44,7 @@ class _Asked:
     down: tuple[Key, ...]
     across: Key
     span: str = ""
+    absent: str = ""
 
 
 _TABLES = (
@@ -116,6 +120,7 @@ _TABLES = (
         "",
         (METRIC,),
         _MODE,
+        absent="this mode has no limit",
     ),
     _Asked(
         "ways",
@@ -140,6 +145,7 @@ _TABLES = (
         "",
         (Key("step", "step"),),
         _MODE,
+        absent="this mode made fewer requests",
     ),
     _Asked(
         "above-limit",
@@ -173,6 +179,7 @@ _TABLES = (
         "1: refused.",
         (Key("setting", "setting"),),
         _MODE,
+        absent="not tried in this mode",
     ),
     _Asked(
         "past-limit",
@@ -258,6 +265,7 @@ def _made(panel: Panel, asked: _Asked) -> Table | None:
         name=asked.name,
         title=asked.title,
         about=asked.about,
+        absent=asked.absent,
     )
     return with_span(table, asked.span) if table and asked.span else table
 
