@@ -8,11 +8,11 @@ from claims_samples import EXPANDABLE, NATIVE, At, at, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocmark.probes import pressure_oom
 from allocmark.report.claims import scores
 from allocmark.report.claims.case import Case
 from allocmark.report.claims.functions import FUNCTIONS
 from allocmark.report.claims.scores import Sign
+from allocmark.report.early import LEAD_EVENTS
 from allocmark.report.page import page
 
 # Completed or not, and what the sign showed: two hits, one false alarm, one miss, one quiet run.
@@ -113,7 +113,7 @@ def test_a_run_that_failed_before_a_sign_could_be_read_was_missed() -> None:
 
 
 def test_a_run_without_a_sign_for_another_reason_is_left_out() -> None:
-    late = Case(samples.changed(_early(NATIVE, "b", 1.0, event=scores._LEAD_EVENTS)))
+    late = Case(samples.changed(_early(NATIVE, "b", 1.0, event=LEAD_EVENTS)))
     assert len(scores.with_sign(late, FULL)) == 2 * 31
     untold = [
         (place, float("nan"))
@@ -131,7 +131,3 @@ def test_the_tuned_rule_and_the_30_percent_rule_beside_it_miss_such_runs() -> No
     for line in rules.rows[-2:]:
         assert (line[1].value, line[2].value) == (16, 6 / 16)
     assert rules.rows[-2][5].value is not None and rules.rows[-2][5].value < 1
-
-
-def test_signs_are_read_as_early_as_the_probe_reads_them() -> None:
-    assert scores._LEAD_EVENTS == pressure_oom.LEAD_EVENTS

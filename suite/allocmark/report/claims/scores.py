@@ -15,6 +15,7 @@ from allocmark.report.claims.case import Case, MissingFigureError, Row
 from allocmark.report.claims.claim import Ruling
 from allocmark.report.claims.functions import FUNCTIONS
 from allocmark.report.claims.text import Text
+from allocmark.report.early import LEAD_EVENTS
 
 PROBE = "pressure"
 CACHE_SHARE = 0.3
@@ -38,8 +39,6 @@ _GUESSING = 1.5
 _GOOD_PRECISION = 0.75
 _GOOD_RECALL = 0.5
 _PLACE = ("subject", "workload", "capacity_ratio")
-_LEAD_EVENTS = 100
-"""How early a sign must be read: the probe of these runs reads no later one for `*_before`."""
 _STEPS = 20
 
 
@@ -111,7 +110,7 @@ def readings(case: Case, metric: str) -> dict[tuple[Any, ...], Row]:
     fails = by_place(case, "failed_event")
     for run in completed(case):
         where = place(run)
-        early = where in fails and fails[where].value < _LEAD_EVENTS
+        early = where in fails and fails[where].value < LEAD_EVENTS
         if run.value == 0 and early and where[0] in settings:
             told.setdefault(where, run)
     return told
