@@ -16,7 +16,7 @@ EMULATED = (
 FLAG_TEXTS = {
     FLAG_WIDE: (
         f"not settled: its interval, or that of a figure it is worked out of, is wider than "
-        f"{100 * WIDE_INTERVAL:.0f} % of the median"
+        f"{100 * WIDE_INTERVAL:.0f} % of the median, or readings differ and are too few for one"
     ),
     "does-not-repeat": "differs between repeats, though it should not",
     "over-20-ns": "over 20 ns: too much for a loop's own cost",
