@@ -97,6 +97,14 @@ def _spread(root: Path, *figures: Figure) -> str:
     return dict(conditions(store, store.figures))["spread"]
 
 
+def test_figures_without_a_meter_are_not_given_that_of_others(tmp_path: Path) -> None:
+    for subject, meter in (("a", "trim"), ("b", ""), ("c", "")):
+        told = [Figure("call_ns", "ns", "time", meter, {"path": "give-back"}, 5.0, [5.0])]
+        samples.put(tmp_path, samples.document("latency", subject, told))
+    store = load(tmp_path)
+    assert dict(conditions(store, store.figures))["meter"] == "trim; not recorded (b, c)"
+
+
 def test_the_spread_is_of_figures_that_have_an_interval(tmp_path: Path) -> None:
     once = _readings(5.0, metric="first_ns")
     few = _readings(1.0, 9.0, metric="few_ns")

@@ -67,14 +67,20 @@ def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
         block.append(("GPUs", _gpus(rows)))
     block.append(("computed values", _copied(sources)))
     # Of the many columns those that are looked at: to take rows of all takes most of the time.
-    measured = rows[["value", "low", "meter", "n", "kind", "flags"]]
+    measured = rows[["value", "low", "meter", "n", "kind", "flags", "subject"]]
     measured = measured[measured["value"].notna()]
     if len(measured):
-        meters = sorted(set(measured["meter"].astype(str)))
-        block.append(("meter", "; ".join(meters)))
+        block.append(("meter", _meters(measured)))
         block += [("samples", _samples(measured)), ("spread", _spread(measured))]
     block.append(("measured again by", rerun(sources)))
     return tuple((name, text) for name, text in block if text)
+
+
+def _meters(measured: pd.DataFrame) -> str:
+    """Return all meters, and whose figures are on record without one."""
+    named = sorted(set(measured["meter"].astype(str)) - {""})
+    of_none = sorted(set(measured.loc[measured["meter"].astype(str) == "", "subject"].astype(str)))
+    return "; ".join([*named, *([f"not recorded ({', '.join(of_none)})"] if of_none else [])])
 
 
 def _gpus(rows: pd.DataFrame) -> str:
