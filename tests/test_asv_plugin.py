@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,12 @@ def test_a_result_file_of_another_identity_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def conf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """What asv knows of a run into `tmp_path`, on a machine named ``gpu``."""
+def conf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """What asv knows of a run into `tmp_path`, on a machine named ``gpu``.
+
+    A run that ends lets asv come to its end without a further Ctrl-C, the tests after it do not.
+    """
+    kept = signal.getsignal(signal.SIGINT)
 
     class Stack:
         machine, name = "gpu", "stack"
@@ -105,7 +109,8 @@ def conf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(asv_plugin.frameworks, "shares", lambda: [Share("torch", ("torch",))])
     for variable in (asv_plugin.RESULTS, asv_plugin.PROFILE, asv_plugin.RUN):
         monkeypatch.setenv(variable, str(tmp_path))
-    return type("Conf", (), {"results_dir": "results"})()
+    yield type("Conf", (), {"results_dir": "results"})()
+    signal.signal(signal.SIGINT, kept)
 
 
 def test_a_damaged_core_pace_ends_the_run_before_anything_is_measured(
@@ -124,8 +129,6 @@ def test_a_damaged_core_pace_ends_the_run_before_anything_is_measured(
 def test_ctrl_c_as_asv_ends_shows_no_traceback(
     monkeypatch: pytest.MonkeyPatch, conf: Any, tmp_path: Path, at: str
 ) -> None:
-    kept = signal.getsignal(signal.SIGINT)
-
     def measured(**_: object) -> int:
         if at == "the marking":
             raise KeyboardInterrupt
@@ -143,16 +146,13 @@ def test_ctrl_c_as_asv_ends_shows_no_traceback(
     monkeypatch.setattr(asv_plugin, "_mark_rest", again)
     monkeypatch.setattr(run_state, "finish", ended)
     run = asv_plugin._measured(measured)
-    try:
-        if at == "the end":
-            assert run(conf, conf=conf) == 0
-        else:
-            with pytest.raises(asv_ending.StoppedBySentence) as stopped:
-                run(conf, conf=conf)
-            assert stopped.value.code == 3
-        again()  # asv has not ended yet.
-    finally:
-        signal.signal(signal.SIGINT, kept)
+    if at == "the end":
+        assert run(conf, conf=conf) == 0
+    else:
+        with pytest.raises(asv_ending.StoppedBySentence) as stopped:
+            run(conf, conf=conf)
+        assert stopped.value.code == 3
+    again()  # asv has not ended yet.
     state = run_state.read(tmp_path / "gpu" / "stack" / "full")
     assert state and (state.finished is not None) is (at == "the end")
 

@@ -110,9 +110,10 @@ def test_closed_streams_change_no_exit_code(words: str, closed: str) -> None:
 @pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full", "<&- >&- 2>&-"])
 @needs_torch
 def test_a_run_that_nobody_watches_measures_all_the_same(closed: str, tmp_path: Path) -> None:
+    allocmark = f"{sys.executable} -m allocmark"
     run = "run --quick --experiment placement --subject torch-native --results results"
     done = subprocess.run(
-        ["sh", "-c", f"{sys.executable} -m allocmark emulate -- allocmark {run} {closed}"],
+        ["sh", "-c", f"{allocmark} emulate -- {allocmark} {run} {closed}"],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         check=False,
