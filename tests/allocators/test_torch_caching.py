@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from replay_support import emulated, needs_torch
 
 from allocmark.allocators import torch_caching
 from allocmark.allocators.torch_caching import TorchCaching
@@ -38,3 +39,19 @@ def test_the_reason_is_torchs_own(
     assert why in str(told.value)
     assert "\n" not in str(told.value)
     assert "URL" not in str(told.value)
+
+
+@needs_torch
+@pytest.mark.parametrize("rule", ["cudaGetDeviceCount@1=error:2", "cudaGetDeviceCount@1+=error:100"])
+def test_a_count_of_gpus_that_fails_is_a_reason_in_words(rule: str) -> None:
+    code = """
+from allocmark.probes.recorder import in_words
+try:
+    registry()["torch-native"].open(0)
+    print(json.dumps(""))
+except Exception as error:
+    print(json.dumps(in_words(error)))
+"""
+    told = emulated("4GiB", code, {"ALLOCMARK_EMULATOR_FAULTS": rule})
+    assert told.startswith("torch finds no usable GPU (")
+    assert "INTERNAL ASSERT" not in told

@@ -48,6 +48,8 @@ def _why_none(torch: Any) -> str:
         first = str(error).partition("\n")[0].partition(". ")[0]
         if first:
             return first
+    except torch.cuda.DeferredCudaCallError:
+        pass  # A later question that fails because of the first one: it says nothing of the cause.
     return "torch.cuda.is_available() is no"
 
 
