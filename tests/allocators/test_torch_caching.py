@@ -42,7 +42,7 @@ def test_the_reason_is_torchs_own(
 
 
 @needs_torch
-@pytest.mark.parametrize("rule", ["cudaGetDeviceCount@1=error:2", "cudaGetDeviceCount@1+=error:100"])
+@pytest.mark.parametrize("rule", ["GetDeviceCount@1=error:2", "GetDeviceCount@1+=error:100"])
 def test_a_count_of_gpus_that_fails_is_a_reason_in_words(rule: str) -> None:
     code = """
 from allocmark.probes.recorder import in_words
@@ -52,6 +52,6 @@ try:
 except Exception as error:
     print(json.dumps(in_words(error)))
 """
-    told = emulated("4GiB", code, {"ALLOCMARK_EMULATOR_FAULTS": rule})
+    told = emulated("4GiB", code, {"ALLOCMARK_EMULATOR_FAULTS": f"cuda{rule}"})
     assert told.startswith("torch finds no usable GPU (")
     assert "INTERNAL ASSERT" not in told
