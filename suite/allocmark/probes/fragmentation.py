@@ -88,7 +88,7 @@ class Fragmentation(AllocatorExperiment):
         # A setting's times are read beside its base allocator's, its bytes repeat as those do.
         own = allocator.tier is not Tier.SETTING
         repeats = _REPEATS if profile.all_settings and own else 1
-        # These runs are half of what a setting takes on a GPU, and what they tell is on record.
+        # Half of what a setting takes on a GPU: there, a run of everything leaves them out.
         every_event = profile.all_settings and (own or profile.patient or is_emulated())
         return [
             {"workloads": chosen, "repeats": repeats, "every_event": every_event}

@@ -46,7 +46,12 @@ _SPEEDS = (
         "Threads at once: time of a pair in each thread",
         "Constant where threads do not wait for each other.",
     ),
-    ("speedup", "Threads at once: speed-up over one thread", ""),
+    (
+        "speedup",
+        "Threads at once: speed-up over one thread",
+        "Over one thread in the same turn. Where the line of one thread has an interval, the "
+        "record is older: over its median, whose own spread the other intervals leave out.",
+    ),
 )
 
 
