@@ -98,7 +98,7 @@ def versions(session: nox.Session, tried: str) -> None:
     """Try other versions on the emulated driver and note how it went: gigabytes each."""
     session.install("-e", ".[test]", _TRIED[tried])
     framework = tried.partition("-")[0]
-    found = json.loads(str(session.run("python", "-m", "allocmark.stack", silent=True)))
+    found = json.loads(str(session.run("python", "-m", "allocmark.machine.stack", silent=True)))
     told = [framework, *(str(found[key]) for key in (framework, f"{framework} cuda", "python"))]
     outcome = Path(session.create_tmp(), "outcome.xml")
     outcome.unlink(missing_ok=True)

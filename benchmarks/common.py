@@ -33,6 +33,6 @@ CACHE_TIMEOUT_S = 1800
 
 def measured(experiment: str, metrics: Collection[str]) -> str:
     """Measure an experiment and return the folder of its cells."""
-    from allocmark.tracking import measure_cells
+    from allocmark.asv.bridge import measure_cells
 
     return measure_cells(experiment, metrics, Path(__file__).resolve().parent.parent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allocmark.cells import Cell, read_cell
+from allocmark.asv.cells import Cell, read_cell
 
 from .common import CACHE_TIMEOUT_S, measured
 

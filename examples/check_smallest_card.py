@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import allocmark
-from allocmark.errors import AllocmarkError
+from allocmark.system.errors import AllocmarkError
 
 TOLERANCE = 0.01
 """The search for the smallest card is settled to 0.5 % of what is alive at the peak."""

@@ -1,6 +1,6 @@
 """Lets asv find the suite in a clone, installed or not: this folder goes on the path.
 
-asv loads this file; the plugin itself is `allocmark.asv_plugin`.
+asv loads this file; the plugin itself is `allocmark.asv.plugin`.
 """
 
 import os
@@ -15,7 +15,7 @@ if _SOURCE not in _inherited:
     os.environ["PYTHONPATH"] = os.pathsep.join([_SOURCE, *_inherited])
 
 try:
-    from allocmark.asv_plugin import setup
+    from allocmark.asv.plugin import setup
 except ModuleNotFoundError as error:
     raise SystemExit(
         f"allocmark needs {error.name}, which is not installed here: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allocmark.stopping import until_stopped
+from allocmark.system.stopping import until_stopped
 
 
 def main() -> int:
@@ -11,7 +11,7 @@ def main() -> int:
 
 
 def _run() -> int:
-    from allocmark.cli import main as run
+    from allocmark.commands.app import main as run
 
     return run()
 

@@ -241,7 +241,7 @@ def _lint(env: Environment, arguments: list[str]) -> int:
 def _needs_emulation(env: Environment) -> bool:
     """Ask the project whether a driver, real or emulated, is there already."""
     code = (
-        "from allocmark.emulator.detect import is_emulated;"
+        "from allocmark.machine.emulated import is_emulated;"
         "from allocmark.emulator.launcher import real_driver;"
         "raise SystemExit(0 if real_driver() or is_emulated() else 3)"
     )

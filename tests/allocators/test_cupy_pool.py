@@ -10,7 +10,7 @@ import pytest
 
 from allocmark.allocators.cupy_pool import CupyPool
 from allocmark.cuda import runtime
-from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 
 ROUND = 512
 

@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 import pytest
-from replay_support import missing_for_emulation
 
 from allocmark.allocators import registry
+from tests.support.emulation import missing_for_emulation
 
 pytestmark = pytest.mark.skipif(
     (reason := missing_for_emulation()) is not None, reason=reason or ""

@@ -10,7 +10,7 @@ import pytest
 
 from allocmark.allocators.rmm_resources import ALLOCATORS, RmmResource
 from allocmark.cuda import runtime
-from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 
 INITIAL = 1 << 20
 

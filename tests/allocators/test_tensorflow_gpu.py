@@ -13,13 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from replay_support import emulated, needs_tensorflow
 
 from allocmark.allocators import registry
 from allocmark.allocators.base import Capability
 from allocmark.allocators.tensorflow_gpu import LIMIT_BYTES, Bfc, Mode, causes, shim
 from allocmark.allocators.tensorflow_gpu.allocator import TensorFlowAllocator
-from allocmark.errors import NotMeasurableError
+from allocmark.system.errors import NotMeasurableError
+from tests.support.emulation import emulated, needs_tensorflow
 
 MIB, GIB = 1 << 20, 1 << 30
 MODES = ("tf-greedy", "tf-growth", "tf-limit", "tf-async")
@@ -30,7 +30,7 @@ PRELUDE = """
 import random, time
 from allocmark.allocators.tensorflow_gpu import Bfc, Mode, shim
 from allocmark.cuda import runtime
-from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 from allocmark.meters.timing import NativeLoop
 told = {}
 
@@ -114,9 +114,9 @@ told["largest free"] = a.largest_free_bytes()
 told["too much"] = failure(a.alloc, 64 * 1024 * MIB)
 told["native"] = NativeLoop(a.native()).pairs(MIB, 10)
 told["native too much"] = failure(NativeLoop(a.native()).pairs, 64 * 1024 * MIB, 1)
-from allocmark.probes.fragmentation_vector import run_once
-from allocmark.probes.pressure_readings import block_map
-from allocmark.probes.replay import Script
+from allocmark.experiments.shared.fragmentation_vector import run_once
+from allocmark.experiments.pressure.readings import block_map
+from allocmark.experiments.shared.replay_engine import Script
 from allocmark.workloads import catalog
 script, told["runs"] = Script.of(catalog.load("training")), []
 for _ in range(2):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from replay_support import emulated, needs_torch
 
 from allocmark.allocators import torch_caching
 from allocmark.allocators.torch_caching import TorchCaching
-from allocmark.errors import NotMeasurableError
+from allocmark.system.errors import NotMeasurableError
+from tests.support.emulation import emulated, needs_torch
 
 _OLD = (
     "The NVIDIA driver on your system is too old (found version 11040). Please update your GPU "
@@ -45,7 +45,7 @@ def test_the_reason_is_torchs_own(
 @pytest.mark.parametrize("rule", ["GetDeviceCount@1=error:2", "GetDeviceCount@1+=error:100"])
 def test_a_count_of_gpus_that_fails_is_a_reason_in_words(rule: str) -> None:
     code = """
-from allocmark.probes.recorder import in_words
+from allocmark.experiments.core.recorder import in_words
 try:
     registry()["torch-native"].open(0)
     print(json.dumps(""))

@@ -10,19 +10,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compare_samples import CONDITIONS, FACTS, STACK, document, exact, hits, put, side, timed
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from allocmark.compare import Comparison, Verdict, compare, compare_pair
-from allocmark.compare.pace import stepped
-from allocmark.compare.sides import Pair, Side, paired
+from allocmark.compare.core_speed import stepped
+from allocmark.compare.run_set import Pair, Side, paired
 from allocmark.compare.thresholds import load
-from allocmark.documents import Document, Failure
-from allocmark.errors import AllocmarkError
-from allocmark.figures import Figure
 from allocmark.report.comparison import as_csv, as_json, as_markdown
 from allocmark.report.comparison_text import FORMATS, as_text
+from allocmark.schema.documents import Document, Failure
+from allocmark.schema.figure import Figure
+from allocmark.system.errors import AllocmarkError
+from tests.support.compare_samples import (
+    CONDITIONS,
+    FACTS,
+    STACK,
+    document,
+    exact,
+    hits,
+    put,
+    side,
+    timed,
+)
 
 RULES = load()
 OLDER, NEWER = STACK, STACK.replace("580.1", "581.2")

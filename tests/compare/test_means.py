@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compare_samples import STACK, document, exact, hits, side, timed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocmark.compare import Comparison, Mean, compare_pair
-from allocmark.compare.pace import stepped
-from allocmark.compare.reach import reaches
-from allocmark.compare.sides import Pair, Side, paired
+from allocmark.compare.core_speed import stepped
+from allocmark.compare.run_set import Pair, Side, paired
+from allocmark.compare.sensitivity import reaches
 from allocmark.compare.thresholds import load
-from allocmark.figures import Figure
 from allocmark.report.comparison import as_markdown
 from allocmark.report.comparison_text import as_text
+from allocmark.schema.figure import Figure
+from tests.support.compare_samples import STACK, document, exact, hits, side, timed
 
 RULES = load()
 ALLOCATORS = 5

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compare_samples import document, exact, hits, put, timed
 
-from allocmark import documents
 from allocmark.compare import reading
 from allocmark.compare.reading import Readings, read_all
-from allocmark.documents import Document
-from allocmark.errors import DocumentError
-from allocmark.figures import Figure, Series
+from allocmark.schema import documents
+from allocmark.schema.documents import Document
+from allocmark.schema.figure import Figure, Series
+from allocmark.system.errors import DocumentError
+from tests.support.compare_samples import document, exact, hits, put, timed
 
 _DISTRIBUTION = Figure(
     "call_p99_ns", "ns", "time", "loop", {}, 9.0,

@@ -17,14 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from allocmark import documents
-from allocmark.documents import Document
-from allocmark.figures import Figure, Series
-from allocmark.report.agreement_comparison import Comparison, compare
-from allocmark.report.agreement_events import counts
+from allocmark.schema import documents
+from allocmark.schema.documents import Document
+from allocmark.schema.figure import Figure, Series
+from allocmark.tools.agreement_comparison import Comparison, compare
+from allocmark.tools.agreement_events import counts
 from allocmark.workloads import catalog
-
-from .conftest import PRELUDE, environment, launcher
+from tests.support.emulated_child import PRELUDE, environment, launcher
 
 HARDWARE = Path(__file__).parents[2] / "results" / "nvidia-h200"
 pytestmark = pytest.mark.skipif(
@@ -54,9 +53,9 @@ STEP = 4
 """Each allocator takes every fourth workload, the next one beginning with the next workload."""
 
 REPLAY = """
-from allocmark.probes.experiment import PROFILES
-from allocmark.probes.fragmentation import EXPERIMENT
-from allocmark.probes.launcher import launch_all
+from allocmark.experiments.core.experiment import PROFILES
+from allocmark.experiments.fragmentation.experiment import EXPERIMENT
+from allocmark.experiments.core.launcher import launch_all
 from dataclasses import replace
 told = {}
 for name, workloads in json.loads(sys.argv[1]).items():

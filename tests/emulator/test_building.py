@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from allocmark.emulator import build
-from allocmark.errors import AllocmarkError
+from allocmark.system.errors import AllocmarkError
 
 SOURCES = Path(build.__file__).parent / "src"
 

@@ -6,9 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from allocmark import documents
-
-from .conftest import environment, launcher
+from allocmark.schema import documents
+from tests.support.emulated_child import environment, launcher
 
 OWN = """
 import ctypes

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import PRELUDE, environment, launcher, run
+from tests.support.emulated_child import PRELUDE, environment, launcher, run
 
 
 def faults(rules: str) -> dict[str, str]:

@@ -17,8 +17,7 @@ import pynvml
 import pytest
 
 from allocmark.emulator import build
-
-from .layouts import (
+from tests.support.layouts import (
     NVML,
     OF_HEADERS,
     SOURCES,

@@ -14,17 +14,16 @@ from typing import Any
 import pytest
 
 from allocmark.emulator import launcher
-from allocmark.emulator.detect import is_emulated
-from allocmark.errors import AllocmarkError, UnknownNameError
-from allocmark.units import GIB, MIB
-
-from .conftest import PRELUDE, environment, run
-from .conftest import launcher as command
+from allocmark.machine.emulated import is_emulated
+from allocmark.system.errors import AllocmarkError, UnknownNameError
+from allocmark.system.units import GIB, MIB
+from tests.support.emulated_child import PRELUDE, environment, run
+from tests.support.emulated_child import launcher as command
 
 
 def test_nobody_can_mistake_it_for_hardware(emulated: Callable[..., Any]) -> None:
     code = """
-from allocmark.emulator.detect import is_emulated
+from allocmark.machine.emulated import is_emulated
 import pynvml
 pynvml.nvmlInit()
 card = pynvml.nvmlDeviceGetHandleByIndex(0)
@@ -200,7 +199,7 @@ def test_an_emulator_that_came_too_late_or_was_cut_off_is_said() -> None:
     code = """
 import subprocess
 del os.environ["LD_AUDIT"]
-child = "from allocmark.stack import read_stack; read_stack('cuda', 0)"
+child = "from allocmark.machine.stack import read_stack; read_stack('cuda', 0)"
 done = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True)
 print(done.stderr)
 """

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from allocmark.emulator.profile import load
-
-from .conftest import PRELUDE, environment
+from allocmark.emulator.driver_profile import load
+from tests.support.emulated_child import PRELUDE, environment
 
 MIB, GIB = 1 << 20, 1 << 30
 _PROFILE = load("h200").numbers

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 WORDS = """
-from allocmark.errors import NotMeasurableError
-from allocmark.probes.context_fork import in_fork
-from allocmark.probes.recorder import in_words
+from allocmark.system.errors import NotMeasurableError
+from allocmark.experiments.shared.forked import in_fork
+from allocmark.experiments.core.recorder import in_words
 driver, table = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
 errors = RuntimeError("CUDA error: operation not supported"), NotMeasurableError("no usable GPU")
 def words():

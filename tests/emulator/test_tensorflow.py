@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allocmark.emulator.profile import load
+from allocmark.emulator.driver_profile import load
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"

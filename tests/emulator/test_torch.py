@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from allocmark.emulator.profile import load
+from allocmark.emulator.driver_profile import load
 from allocmark.workloads import catalog
-
-from .conftest import environment
+from tests.support.emulated_child import environment
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
@@ -246,7 +245,7 @@ def test_recorded_programs_reach_the_hardware_s_counters(
         pytest.skip(f"recorded with torch {recorder}: the allocator of {installed} is another one")
     code = """
 from allocmark.workloads import catalog
-from allocmark.workloads.trace import Op
+from allocmark.workloads.event_trace import Op
 trace = catalog.load("recorded-" + sys.argv[1])
 take = torch._C._cuda_cudaCachingAllocator_raw_alloc
 give = torch._C._cuda_cudaCachingAllocator_raw_delete

@@ -6,7 +6,8 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from clone_support import BENCHMARKS, Clone, clone_to
+
+from tests.support.clone import BENCHMARKS, Clone, clone_to
 
 _NEEDED = ("torch", "asv", "allocmark.emulator.launcher")
 

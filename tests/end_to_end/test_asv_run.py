@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from clone_support import BENCHMARKS, Clone
-
-from allocmark import documents
-from allocmark.errors import EXIT_BAD_INPUT
+from allocmark.schema import documents
+from allocmark.system.errors import EXIT_BAD_INPUT
+from tests.support.clone import BENCHMARKS, Clone
 
 
 def result(clone: Clone) -> dict[str, Any]:

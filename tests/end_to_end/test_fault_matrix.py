@@ -14,18 +14,18 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import fault_support
 import pytest
-from clone_support import Clone
-from fault_support import ACTIONS, AFTER, BEFORE, EVERY, MEMORY, SHORT, TOLD
 
-from allocmark import documents
-from allocmark.documents import Document
-from allocmark.errors import EXIT_UNCLEAR
-from allocmark.figures import Figure
+from allocmark.schema import documents
+from allocmark.schema.documents import Document
+from allocmark.schema.figure import Figure
+from allocmark.system.errors import EXIT_UNCLEAR
+from tests.support import faults
+from tests.support.clone import Clone
+from tests.support.faults import ACTIONS, AFTER, BEFORE, EVERY, MEMORY, SHORT, TOLD
 
 _EVERY = bool(os.environ.get(EVERY))  # read here: tests start without such variables
-_SUITE = Path(documents.__file__).parents[1]
+_SUITE = Path(documents.__file__).parents[2]
 _FAILED = ("719", "launch failure", "finds no usable GPU")
 _WORDS = {
     "memory": ("out of memory", "cannot be had", "finds no usable GPU"),
@@ -56,7 +56,7 @@ def measured(name: str, root: Path) -> dict[str, Document]:
     """Return the documents of all cells of an experiment: one session on the emulated driver."""
     results = root / name
     emulator = ["-m", "allocmark.emulator", "--gpu", "h200", "--memory", MEMORY, "--"]
-    script = [str(Path(fault_support.__file__)), name, str(results), json.dumps(list(_cells(name)))]
+    script = [str(Path(faults.__file__)), name, str(results), json.dumps(list(_cells(name)))]
     done = subprocess.run(
         [sys.executable, *emulator, sys.executable, *script],
         env={**os.environ, "PYTHONPATH": str(_SUITE)},

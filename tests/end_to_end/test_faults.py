@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clone_support import Clone
 
-from allocmark import documents
 from allocmark.allocators import select
-from allocmark.conditions import Conditions
-from allocmark.documents import Document
-from allocmark.probes import session
-from allocmark.probes.experiment import PROFILES, Profile
-from allocmark.probes.latency import Latency
-from allocmark.probes.request import Request
-from allocmark.probes.session import Session, measure_experiments
-from allocmark.progress import Lines
+from allocmark.experiments.core.experiment import PROFILES, Profile
+from allocmark.experiments.core.request import Request
+from allocmark.experiments.latency.experiment import Latency
+from allocmark.machine.conditions import Conditions
+from allocmark.measure import session
+from allocmark.measure.session import Session, measure_experiments
+from allocmark.schema import documents
+from allocmark.schema.documents import Document
+from allocmark.system.progress import Lines
+from tests.support.clone import Clone
 
 FAULTY = '''
 """Allocators that do what allocators should not."""
@@ -70,7 +70,7 @@ def measure(
             return {}
 
     monkeypatch.setattr(session, "read_conditions", lambda device: Conditions())
-    monkeypatch.setenv("PYTHONPATH", str(Path(documents.__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(documents.__file__).parents[2]))
     stack: Any = Stack()
     with (tmp_path / "progress").open("w") as stream:
         opened = Session(

@@ -9,11 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from clone_support import Clone
 
-from allocmark import documents
-from allocmark.probes import run_state
-from allocmark.probes.session import NOT_REACHED
+from allocmark.measure.session import NOT_REACHED
+from allocmark.schema import documents, run_state
+from tests.support.clone import Clone
 
 WAIT_S = 60
 RUN = ("asv", "run", "--quick", "--bench", "streams")
@@ -50,7 +49,7 @@ def left_measuring(clone: Clone) -> list[str]:
             line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
-        measures = "allocmark.probes" in line or "setup_cache" in line
+        measures = "allocmark.experiments" in line or "setup_cache" in line
         if measures and f"PYTHONPATH={clone.path}" in environment:
             found.append(line)
     return found

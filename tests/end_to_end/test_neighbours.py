@@ -8,12 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fault_support
-from fault_support import AFTER, BEFORE, MEMORY
+from allocmark.schema import documents
+from tests.support import faults
+from tests.support.faults import AFTER, BEFORE, MEMORY
 
-from allocmark import documents
-
-_SUITE = Path(documents.__file__).parents[1]
+_SUITE = Path(documents.__file__).parents[2]
 _HELD = 4 << 30
 _NEIGHBOUR = f"""
 import ctypes, sys
@@ -26,11 +25,11 @@ _RUN = f"""
 import json, signal, subprocess, sys
 from pathlib import Path
 from allocmark.allocators import registry
-from allocmark.probes.experiment import PROFILES
-from allocmark.probes.session import Session, measure_experiments
-from allocmark.progress import Lines
-from allocmark.stack import read_stack
-from fault_support import Cells
+from allocmark.experiments.core.experiment import PROFILES
+from allocmark.measure.session import Session, measure_experiments
+from allocmark.system.progress import Lines
+from allocmark.machine.stack import read_stack
+from tests.support.faults import Cells
 neighbour = subprocess.Popen([sys.executable, "-c", {_NEIGHBOUR!r}], stdin=subprocess.PIPE,
     stdout=subprocess.PIPE, text=True)
 assert neighbour.stdout.readline() == "ready\\n"
@@ -46,7 +45,7 @@ print(json.dumps(read_stack("cuda", 0).to_json()["machine"]))
 
 def test_a_neighbour_is_told_changes_no_bytes_and_its_death_is_noticed(tmp_path: Path) -> None:
     emulator = ["-m", "allocmark.emulator", "--gpu", "h200", "--memory", MEMORY, "--devices", "8"]
-    folders = [str(_SUITE), str(Path(fault_support.__file__).parent)]
+    folders = [str(_SUITE), str(Path(faults.__file__).parents[2])]
     done = subprocess.run(
         [sys.executable, *emulator, "--", sys.executable, "-c", _RUN, str(tmp_path)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},

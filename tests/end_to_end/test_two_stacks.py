@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from clone_support import Clone, clone_to
 
-from allocmark import documents
-from allocmark.documents import Document
-from allocmark.probes import run_state
+from allocmark.schema import documents, run_state
+from allocmark.schema.documents import Document
+from tests.support.clone import Clone, clone_to
 
 MEASURED = "fragmentation.Fragmentation.track_peak_reserved"
 BOTH = {"ALLOCMARK_LEFT_OUT_TENSORFLOW": ""}

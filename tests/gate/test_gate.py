@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compare_samples import FACTS, STACK, document, exact, hits, put, timed
 
-from allocmark.compare.pace import stepped
+from allocmark.commands.gate import gated, own_thresholds
+from allocmark.compare.core_speed import stepped
 from allocmark.compare.thresholds import load
-from allocmark.documents import Document
-from allocmark.errors import AllocmarkError, NothingBeforeError
-from allocmark.figures import Figure
 from allocmark.gate import RecordedRun, gate, runs_below
-from allocmark.gate.command import gated, own_thresholds
+from allocmark.schema.documents import Document
+from allocmark.schema.figure import Figure
+from allocmark.system.errors import AllocmarkError, NothingBeforeError
+from tests.support.compare_samples import FACTS, STACK, document, exact, hits, put, timed
 
 RULES = load()
 

@@ -5,13 +5,13 @@ import subprocess
 import sys
 
 import pytest
-from nvml_support import MIB, FakeNvml, emulated_on, error, process
-from replay_support import needs_emulator, needs_torch
 
-from allocmark.errors import NoGpuError
+from allocmark.machine import nvml as nvml_module
 from allocmark.meters import memory
-from allocmark.meters import nvml as nvml_module
 from allocmark.meters.memory import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS, MemoryMeters
+from allocmark.system.errors import NoGpuError
+from tests.support.emulation import needs_emulator, needs_torch
+from tests.support.nvml import MIB, FakeNvml, emulated_on, error, process
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_context_and_allocation_by_every_meter_to_the_byte() -> None:
         1,
         _READ
         + """
-from allocmark.emulator.profile import load
+from allocmark.emulator.driver_profile import load
 meters = MemoryMeters(0)
 before, none = meters.read(), context_exists(0)
 runtime.set_device(0)
@@ -135,8 +135,8 @@ def test_a_reading_creates_nothing_and_leaves_the_current_context_alone() -> Non
         _READ
         + """
 import ctypes
-from allocmark.emulator.profile import load
-from allocmark.probes import context_driver as driver
+from allocmark.emulator.driver_profile import load
+from allocmark.cuda import driver as driver
 driver.init()
 meters = [MemoryMeters(0), MemoryMeters(1)]
 none = [one.read()["mem_get_info"] for one in meters] + [context_exists(0), context_exists(1)]

@@ -15,8 +15,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from allocmark.allocators.base import NativeCalls
-from allocmark.compile import shared_library
-from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
 from allocmark.meters.timing import (
     CallFailedError,
     NativeLoop,
@@ -28,7 +26,9 @@ from allocmark.meters.timing import (
 )
 from allocmark.meters.timing_cross import CrossCheck
 from allocmark.meters.timing_python import PythonLoop, no_garbage_collection, nothing
-from allocmark.statistics import median_interval
+from allocmark.schema.intervals import median_interval
+from allocmark.system.compiler import shared_library
+from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 
 EMPTY_PAIR_NS = 20
 SLACK = 3

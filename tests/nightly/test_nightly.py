@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compare_samples import CONDITIONS, FACTS, STACK, document, exact, hits, put
 
 from allocmark.compare.model import Change
 from allocmark.compare.thresholds import load
-from allocmark.errors import AllocmarkError
 from allocmark.gate.gating import gate
-from allocmark.gate.runs import runs_below
 from allocmark.nightly import night, state
-from allocmark.nightly.blame import blame
+from allocmark.nightly.attribution import blame
 from allocmark.nightly.factors import Factors, factors
 from allocmark.nightly.night import Options, run_night
 from allocmark.nightly.state import Night
+from allocmark.store.runs import runs_below
+from allocmark.system.errors import AllocmarkError
+from tests.support.compare_samples import CONDITIONS, FACTS, STACK, document, exact, hits, put
 
 Measure = Callable[[Options, Night], None]
 _DAY = iter(range(1, 10_000))
@@ -99,7 +99,7 @@ def test_that_nothing_moved_is_said_once(
 def test_a_measuring_that_was_stopped_stops_the_night(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, ended: int
 ) -> None:
-    monkeypatch.setattr("allocmark.foreground.run", lambda *_: code)
+    monkeypatch.setattr("allocmark.system.foreground.run", lambda *_: code)
     with pytest.raises(AllocmarkError, match="the same command carries the night on") as raised:
         run_night(Options(tmp_path / "record", tmp_path / "scratch", "pinned"), print)
     assert raised.value.exit_code == ended

@@ -8,15 +8,15 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from compare_samples import STACK, document, exact, put
 
-from allocmark.documents import read
-from allocmark.errors import EXIT_BAD_INPUT, AllocmarkError
 from allocmark.publish.__main__ import main
 from allocmark.publish.folders import marked_site, refuse_foreign
 from allocmark.publish.merging import merge
 from allocmark.publish.pages import Part, write_pages
-from allocmark.publish.site import Sources, build
+from allocmark.publish.whole_site import Sources, build
+from allocmark.schema.documents import read
+from allocmark.system.errors import EXIT_BAD_INPUT, AllocmarkError
+from tests.support.compare_samples import STACK, document, exact, put
 
 ROOT = Path(__file__).parents[2]
 

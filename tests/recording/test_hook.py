@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import allocmark
-from allocmark import foreground
-from allocmark.errors import AllocmarkError
 from allocmark.recording.record import Options, record
+from allocmark.system import foreground
+from allocmark.system.errors import AllocmarkError
 
 _HOOK = Path(allocmark.__file__).parent / "recording" / "hook"
 

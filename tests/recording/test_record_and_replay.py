@@ -18,9 +18,9 @@ import pytest
 
 import allocmark
 from allocmark.emulator.launcher import real_driver
-from allocmark.importers import reader
-from allocmark.replaying.run import Options, replay
-from allocmark.units import GIB, MIB
+from allocmark.recording.importers import reader
+from allocmark.replay.run import Options, replay
+from allocmark.system.units import GIB, MIB
 
 _SUITE = Path(allocmark.__file__).parents[1]
 _CARD = 2 * GIB

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import report_samples as samples
 
 from allocmark.report import write_report
+from tests.support import report_samples as samples
 
 QUIET: dict[str, Any] = {"other_processes": 0, "slowed_by": []}
 

@@ -13,27 +13,28 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 import html5lib
-import html_samples
 import pytest
-import report_samples as samples
-from html_samples import Made, published
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allocmark.figures import Figure
-from allocmark.report import build, csvs, write_report
-from allocmark.report.claims.functions import FUNCTIONS, OF_PLACES
-from allocmark.report.html import columns, layout, sharing
-from allocmark.report.html.words import Words
-from allocmark.report.html.writer import render, words_for
+from allocmark.claims.functions import FUNCTIONS, OF_PLACES
+from allocmark.report import build, write_report
+from allocmark.report.language import ENGLISH, Chinese
 from allocmark.report.markdown_page import part_text, whole
 from allocmark.report.notes import apart
-from allocmark.report.numbers import format_value
 from allocmark.report.page import page
 from allocmark.report.stacks import stacks
-from allocmark.report.table import UNSETTLED, Cell, Table
-from allocmark.report.tongue import ENGLISH, Chinese
-from allocmark.store import FLAG_SEPARATOR, load
+from allocmark.report.webpage import columns, layout, sharing
+from allocmark.report.webpage.words import Words
+from allocmark.report.webpage.writer import render, words_for
+from allocmark.schema.figure import Figure
+from allocmark.store import csv_text
+from allocmark.store.frame import FLAG_SEPARATOR, load
+from allocmark.store.number_text import format_value
+from allocmark.store.table import UNSETTLED, Cell, Table
+from tests.support import html_samples
+from tests.support import report_samples as samples
+from tests.support.html_samples import Made, published
 
 LARGEST_BYTES = 3_000_000
 LATENCY = "allocation-latency-with-and-without-the-cache"
@@ -168,7 +169,7 @@ def test_a_download_is_the_file_that_is_written_beside_the_page(small: Made) -> 
     assert len(buttons) > 30
     for table in (table for table in _tables(small) if apart(table)[0].rows):
         packed = buttons[f"{anchors[table.id]}.csv"]
-        assert zlib.decompress(base64.b64decode(packed)).decode() == csvs.table(table)
+        assert zlib.decompress(base64.b64decode(packed)).decode() == csv_text.table(table)
 
 
 def test_conditions_are_said_once_and_none_is_lost() -> None:
@@ -389,7 +390,7 @@ def test_the_markdown_says_the_same_in_chinese_and_nothing_is_untranslated() -> 
 
 
 def test_the_catalogue_is_in_order_and_translates() -> None:
-    path = Path(__file__).parents[2] / "suite" / "allocmark" / "report" / "html" / "zh.json"
+    path = Path(__file__).parents[2] / "suite" / "allocmark" / "report" / "webpage" / "zh.json"
     pairs: list[tuple[str, Any]] = json.loads(path.read_text(), object_pairs_hook=list)
     names = [name for name, _ in pairs]
     assert names == sorted(set(names))

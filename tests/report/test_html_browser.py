@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_support import NO_BROWSER, browser_path
-from html_samples import published
 
-from allocmark.report import csvs
-from allocmark.report.html import layout
+from allocmark.report.webpage import layout
+from allocmark.store import csv_text
+from tests.support.browser import NO_BROWSER, browser_path
+from tests.support.html_samples import published
 
 pytestmark = pytest.mark.skipif(browser_path() is None, reason=NO_BROWSER)
 
@@ -134,7 +134,7 @@ def test_a_table_is_downloaded_as_it_is_written(browser: Any, address: str) -> N
         with page.expect_download() as started:
             page.locator(f"{HITS} .csv").click()
         assert started.value.suggested_filename == f"{HITS[1:]}.csv"
-        assert Path(started.value.path()).read_text() == csvs.table(wanted)
+        assert Path(started.value.path()).read_text() == csv_text.table(wanted)
 
 
 def test_no_table_scrolls_sideways_on_a_desk(browser: Any, address: str) -> None:

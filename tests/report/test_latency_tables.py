@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import report_samples as samples
-
-from allocmark.figures import Figure
-from allocmark.report.panel import panels
 from allocmark.report.tables import latency
-from allocmark.statistics import sampled_figure
-from allocmark.store import load
-from allocmark.units import GIB, MIB
+from allocmark.schema.figure import Figure
+from allocmark.schema.intervals import sampled_figure
+from allocmark.store.frame import load
+from allocmark.store.panel import panels
+from allocmark.system.units import GIB, MIB
+from tests.support import report_samples as samples
 
 FEW = "From 2 GiB on a batch of alloc or free holds as few as one or two calls"
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import report_samples as samples
-from html_samples import published
-
 from allocmark.allocators import registry
-from allocmark.documents import Failure
-from allocmark.figures import Figure
 from allocmark.report.page import page
-from allocmark.report.table import Table
 from allocmark.report.tables.names import WORKLOADS, _set_by
-from allocmark.store import load
+from allocmark.schema.documents import Failure
+from allocmark.schema.figure import Figure
+from allocmark.store.frame import load
+from allocmark.store.table import Table
 from allocmark.workloads.catalog import names
+from tests.support import report_samples as samples
+from tests.support.html_samples import published
 
 
 def _table(results: Path, name: str) -> Table:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocmark.report import csvs, markdown
+from allocmark.report import markdown
 from allocmark.report.notes import Absent, apart, is_figure
-from allocmark.report.table import Cell, Table, empty, label
+from allocmark.store import csv_text
+from allocmark.store.table import Cell, Table, empty, label
 
 NAMES = ("allocator", "1 MiB", "1 GiB", "32 GiB")
 
@@ -36,7 +37,7 @@ def test_a_column_that_one_reason_empties_is_named_below_and_not_drawn() -> None
     text = markdown.table(shown, 2)
     assert "- n/a throughout: 32 GiB: too large" in text
     assert "| 32 GiB" not in text
-    assert "32 GiB: note" in csvs.table(shown), "the file has every cell"
+    assert "32 GiB: note" in csv_text.table(shown), "the file has every cell"
 
 
 def test_a_column_with_two_reasons_stays() -> None:

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import report_samples as samples
 from hypothesis import given
 from hypothesis import strategies as st
 
 from allocmark.report import build, render_markdown, write_report
-from allocmark.report.html import render
 from allocmark.report.page import outline, page
 from allocmark.report.paging import PAGES, with_page, without_page
-from allocmark.report.panel import Panel
 from allocmark.report.stacks import stacks
-from allocmark.store import Source, Store, load
+from allocmark.report.webpage import render
+from allocmark.store.frame import Source, Store, load
+from allocmark.store.panel import Panel
+from tests.support import report_samples as samples
 
 _HOW = (
     "copy its folders MACHINE/STACK into an empty folder and run allocmark report --results FOLDER"

@@ -8,12 +8,11 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
-import report_samples as samples
-
-from allocmark.report.figures import pictures
-from allocmark.report.panel import Panel, panels
 from allocmark.report.pictures import INK, PALETTE
-from allocmark.store import load
+from allocmark.report.plots import pictures
+from allocmark.store.frame import load
+from allocmark.store.panel import Panel, panels
+from tests.support import report_samples as samples
 
 
 def _panel(root: Path) -> Panel:

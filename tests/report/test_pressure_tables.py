@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import report_samples as samples
 
-from allocmark.figures import Axis, Figure
-from allocmark.report.panel import panels
 from allocmark.report.tables import pressure
 from allocmark.report.tables.rules import _ABOUT
-from allocmark.store import load
+from allocmark.schema.figure import Axis, Figure
+from allocmark.store.frame import load
+from allocmark.store.panel import panels
+from tests.support import report_samples as samples
 
 SAID = {
     "shown_bytes": "0 there says nothing",

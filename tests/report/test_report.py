@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import report_samples as samples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from allocmark.documents import Failure
-from allocmark.errors import AllocmarkError, UnknownNameError
-from allocmark.figures import Figure
+from allocmark.claims.functions import FUNCTIONS
 from allocmark.report import build, render_markdown, write_report
-from allocmark.report.claims.functions import FUNCTIONS
 from allocmark.report.notes import EMULATED
-from allocmark.report.numbers import format_value
 from allocmark.report.page import page
-from allocmark.report.table import Table, figure_text
-from allocmark.store import Store, load
-from allocmark.units import MIB
+from allocmark.schema.documents import Failure
+from allocmark.schema.figure import Figure
+from allocmark.store.frame import Store, load
+from allocmark.store.number_text import format_value
+from allocmark.store.table import Table, figure_text
+from allocmark.system.errors import AllocmarkError, UnknownNameError
+from allocmark.system.units import MIB
+from tests.support import report_samples as samples
 
 GOLDEN = Path(__file__).parent / "golden"
 HOSTILE = '<img src=x onerror=alert(1)>|`$(rm)`\n# "title"\u202e [a](javascript:b)'

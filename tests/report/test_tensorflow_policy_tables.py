@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import report_samples as samples
-
-from allocmark.documents import Document
-from allocmark.figures import Axis, Figure
 from allocmark.report import markdown
-from allocmark.report.panel import panels
-from allocmark.report.table import Table
 from allocmark.report.tables import tensorflow_policy
-from allocmark.statistics import sampled_figure
-from allocmark.store import load
-from allocmark.units import MIB
+from allocmark.schema.documents import Document
+from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.intervals import sampled_figure
+from allocmark.store.frame import load
+from allocmark.store.panel import panels
+from allocmark.store.table import Table
+from allocmark.system.units import MIB
+from tests.support import report_samples as samples
 
 GOLDEN = Path(__file__).parent / "golden_tensorflow_policy.md"
 POINTS = {"device created": 528, "first tensor": 530, "all dropped": 3090, "cache emptied": None}

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from workloads_support import Run
+
+from tests.support.workloads import Run
 
 _SUITE = Path(__file__).parents[2] / "suite"
 

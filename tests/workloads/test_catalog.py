@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allocmark.errors import AllocmarkError, UnknownNameError
+from allocmark.system.errors import AllocmarkError, UnknownNameError
 from allocmark.workloads import catalog, seeded, trace_file
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from allocmark.errors import AllocmarkError
+from allocmark.system.errors import AllocmarkError
+from allocmark.workloads.event_trace import Op
 from allocmark.workloads.history import SegmentOp, convert
-from allocmark.workloads.trace import Op
 
 SMALL = 2 << 20
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from workloads_support import Run
 
 from allocmark.workloads import catalog, programs
+from tests.support.workloads import Run
 
 RECORDED = [name for name in catalog.names() if name.startswith(catalog.RECORDED_PREFIX)]
 REPLAY = """
 import json, sys
 from allocmark.allocators import registry
-from allocmark.probes.replay import replay
+from allocmark.experiments.shared.replay_engine import replay
 from allocmark.workloads import catalog
 allocator = registry()["torch-native"]
 allocator.open(0)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocmark.errors import AllocmarkError, UnknownNameError
-from allocmark.units import GIB, MIB
+from allocmark.system.errors import AllocmarkError, UnknownNameError
+from allocmark.system.units import GIB, MIB
 from allocmark.workloads import seeded
 from allocmark.workloads.building import Builder, Draws
+from allocmark.workloads.event_trace import Op, Trace
 from allocmark.workloads.synthetic import BOUNDARIES
-from allocmark.workloads.trace import Op, Trace
 
 # What seed 1 gives at scale 1, so that results stay comparable: whoever changes a workload on
 # purpose changes its line here and the version of the benchmarks that use it.

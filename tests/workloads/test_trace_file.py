@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocmark.errors import AllocmarkError
+from allocmark.system.errors import AllocmarkError
 from allocmark.workloads import columns, placement_file, seeded, trace_file
 from allocmark.workloads.columns import Columns
+from allocmark.workloads.event_trace import Op, Trace
 from allocmark.workloads.history import Placement
-from allocmark.workloads.trace import Op, Trace
 
 COLUMNS = ("op", "block", "size", "stream")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from allocmark.allocators.base import Allocator
-from allocmark.errors import AllocmarkError, UnknownNameError
+from allocmark.system.errors import AllocmarkError, UnknownNameError
 
 BASE = (
     "cuda-malloc",

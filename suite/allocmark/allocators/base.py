@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import ClassVar
 
-from allocmark.errors import NotMeasurableError
+from allocmark.system.errors import NotMeasurableError
 
 
 class Capability(StrEnum):

@@ -11,7 +11,7 @@ from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability, Stats, Tier
 from allocmark.cuda import runtime
-from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 
 
 class CupyPool(Allocator):

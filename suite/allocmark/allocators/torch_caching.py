@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats, Tier
-from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 
 _CACHING = frozenset(
     {

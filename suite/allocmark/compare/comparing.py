@@ -14,9 +14,9 @@ from allocmark.compare.judging import Judged, judge
 from allocmark.compare.model import Comparison, Missing, Row, SideFacts
 from allocmark.compare.pairing import DISTURBED, Couple, Single, couples
 from allocmark.compare.readings import as_read, is_exact
-from allocmark.compare.sides import Pair, Side, paired, read_both
+from allocmark.compare.run_set import Pair, Side, paired, read_both
 from allocmark.compare.thresholds import Rule, Thresholds, load
-from allocmark.errors import AllocmarkError
+from allocmark.system.errors import AllocmarkError
 
 _ONE_EACH = 2
 

@@ -7,8 +7,8 @@ from statistics import median
 from typing import Any
 
 from allocmark.compare.model import Change
-from allocmark.compare.sides import Side
-from allocmark.documents import Document
+from allocmark.compare.run_set import Side
+from allocmark.schema.documents import Document
 
 _CLOCKS = {"sm_clock_mhz": "GPU clock", "memory_clock_mhz": "memory clock"}
 _CLOCK_NEAR = 0.03

@@ -17,12 +17,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from allocmark.compare import guard, noise
+from allocmark.compare import noise, rank_test
 from allocmark.compare.model import Verdict
 from allocmark.compare.pairing import Couple
 from allocmark.compare.readings import direction, has_zero, is_exact, logarithms, within
 from allocmark.compare.thresholds import Rule
-from allocmark.units import MIB
+from allocmark.system.units import MIB
 
 LEVEL = 0.05
 """The share of false alarms among what is called changed."""
@@ -114,7 +114,7 @@ def _sampled(both: Sequence[Couple], rules: Sequence[Rule]) -> list[Judged]:
     moves = list(_moves(noise.moves(_readings(both, rules)), rules))
     judged = [_at_rest(*of) for of in zip(both, rules, moves, strict=True)]
     left = [index for index, one in enumerate(judged) if one is None]
-    overlap = guard.overlapping(
+    overlap = rank_test.overlapping(
         # What their whole process moved by is taken off.
         [(both[i].a, both[i].b, 0.0 if moves[i].by_process else moves[i].together) for i in left]
     )

@@ -30,7 +30,7 @@ from allocmark.compare.model import Mean, Scope, Verdict, place_text
 from allocmark.compare.pairing import Couple, Key, line_of
 from allocmark.compare.readings import direction, has_zero, is_exact, logarithms
 from allocmark.compare.thresholds import Rule
-from allocmark.statistics import CONFIDENCE
+from allocmark.schema.intervals import CONFIDENCE
 
 LEVEL = 0.05
 """The share of false alarms among the means of a scope that are called changed."""

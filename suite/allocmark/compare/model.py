@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from allocmark.compare.thresholds import Reading
-from allocmark.figures import Axis
+from allocmark.schema.figure import Axis
 
 Verdict = Literal["same", "better", "worse", "changed", "unclear"]
 """``changed``: a real difference in a figure of which neither more nor less is better."""

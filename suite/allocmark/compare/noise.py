@@ -23,7 +23,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from allocmark.statistics import CONFIDENCE
+from allocmark.schema.intervals import CONFIDENCE
 
 PRIOR = 8.0
 """The degrees of freedom that the group's variance counts for beside a figure's own."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from allocmark.compare.core_speed import at_pace, pace_of, paces
 from allocmark.compare.model import place_text
-from allocmark.compare.pace import at_pace, pace_of, paces
-from allocmark.compare.sides import Pair, Source
-from allocmark.figures import Axis, Figure
+from allocmark.compare.run_set import Pair, Source
+from allocmark.schema.figure import Axis, Figure
 
 
 class Home(NamedTuple):

@@ -20,10 +20,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from allocmark import documents
-from allocmark.documents import Document
-from allocmark.errors import DocumentError
-from allocmark.figures import Figure
+from allocmark.schema import documents
+from allocmark.schema.documents import Document
+from allocmark.schema.figure import Figure
+from allocmark.system.errors import DocumentError
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray

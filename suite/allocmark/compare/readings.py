@@ -14,8 +14,8 @@ from scipy.special import ndtri
 from allocmark.compare.model import Verdict
 from allocmark.compare.pairing import Couple, Run
 from allocmark.compare.thresholds import Rule
-from allocmark.figures import Figure
-from allocmark.statistics import CONFIDENCE
+from allocmark.schema.figure import Figure
+from allocmark.schema.intervals import CONFIDENCE
 
 UNSTEADY = "does-not-repeat"
 _NORMAL = float(ndtri(0.5 + CONFIDENCE / 2))

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from allocmark.errors import AllocmarkError
+from allocmark.system.errors import AllocmarkError
 
 Better = Literal["less", "more", "neither"]
 Reading = Literal["median", "fastest"]

@@ -14,7 +14,7 @@ from ctypes import byref, c_int, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
 
-from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 
 OUT_OF_MEMORY = 2
 STREAM_NON_BLOCKING = 1

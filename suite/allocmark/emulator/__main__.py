@@ -6,9 +6,9 @@ import argparse
 import sys
 
 from allocmark.emulator.launcher import emulate
-from allocmark.errors import AllocmarkError
-from allocmark.stopping import until_stopped
-from allocmark.units import parse_bytes
+from allocmark.system.errors import AllocmarkError
+from allocmark.system.stopping import until_stopped
+from allocmark.system.units import parse_bytes
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from allocmark.errors import AllocmarkError
+from allocmark.system.errors import AllocmarkError
 
 _HERE = Path(__file__).parent
 _SOURCES = _HERE / "src"

@@ -11,11 +11,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from allocmark import foreground
 from allocmark.emulator.build import AUDIT, build
-from allocmark.emulator.profile import DEFAULT, load
-from allocmark.errors import AllocmarkError
-from allocmark.units import GIB, KIB, MIB, format_bytes
+from allocmark.emulator.driver_profile import DEFAULT, load
+from allocmark.system import foreground
+from allocmark.system.errors import AllocmarkError
+from allocmark.system.units import GIB, KIB, MIB, format_bytes
 
 MAX_DEVICES = 16
 _SMALLEST_BYTES = 64 * MIB

@@ -9,16 +9,10 @@ from typing import Literal
 
 from allocmark.compare.comparing import compare_pair, no_garbage
 from allocmark.compare.model import Comparison, Mean, Missing, Row
-from allocmark.compare.sides import Pair, Side, read_paths
+from allocmark.compare.run_set import Pair, Side, read_paths
 from allocmark.compare.thresholds import Thresholds
-from allocmark.errors import AllocmarkError, NothingBeforeError
-from allocmark.gate.runs import (
-    RecordedRun,
-    baselines_of,
-    candidate_of,
-    on_its_line,
-    runs_below,
-)
+from allocmark.store.runs import RecordedRun, baselines_of, candidate_of, on_its_line, runs_below
+from allocmark.system.errors import AllocmarkError, NothingBeforeError
 
 Outcome = Literal["fine", "regression", "unclear"]
 

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from allocmark import documents
-from allocmark.errors import AllocmarkError
 from allocmark.gate.gating import Rerun
-from allocmark.gate.runs import RecordedRun
+from allocmark.schema import documents
+from allocmark.store.runs import RecordedRun
+from allocmark.system.errors import AllocmarkError
 
 EMULATED = "emulated-"
 """How the names of machines on the emulated driver begin."""

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from allocmark.meters.nvml import in_words, open_card, open_device, processes_on
+from allocmark.machine.nvml import in_words, open_card, open_device, processes_on
 
 NVML_PROCESS = "nvml_process"
 """What NVML lists for one process: its context and all that it allocated."""

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrik
 
 from allocmark.allocators.base import NativeCalls
-from allocmark.compile import shared_library
-from allocmark.errors import AllocmarkError, DeviceOutOfMemoryError
-from allocmark.statistics import CONFIDENCE
+from allocmark.schema.intervals import CONFIDENCE
+from allocmark.system.compiler import shared_library
+from allocmark.system.errors import AllocmarkError, DeviceOutOfMemoryError
 
 SOURCES = Path(__file__).parent / "native"
 ORDER_SEED = 20260101

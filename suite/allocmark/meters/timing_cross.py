@@ -8,9 +8,9 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-from allocmark.compile import shared_library
-from allocmark.errors import NotMeasurableError
 from allocmark.meters.timing import SOURCES
+from allocmark.system.compiler import shared_library
+from allocmark.system.errors import NotMeasurableError
 
 
 class CrossCheck:

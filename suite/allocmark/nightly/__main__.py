@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from allocmark.errors import EXIT_BAD_INPUT, EXIT_FINE, EXIT_REGRESSION, AllocmarkError
-from allocmark.sentences import sentence
-from allocmark.stopping import until_stopped
+from allocmark.system.errors import EXIT_BAD_INPUT, EXIT_FINE, EXIT_REGRESSION, AllocmarkError
+from allocmark.system.sentences import sentence
+from allocmark.system.stopping import until_stopped
 
 
 def main(arguments: Sequence[str]) -> int:

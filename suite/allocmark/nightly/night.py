@@ -12,27 +12,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from allocmark import documents, foreground
 from allocmark.compare.thresholds import Thresholds, load
-from allocmark.documents import write_whole
-from allocmark.errors import (
+from allocmark.gate.gating import Gate, gate
+from allocmark.gate.rerunning import measure_again, rerun_into
+from allocmark.machine.stack import ALIAS, is_emulated
+from allocmark.measure.core_speed import FILE as PACE
+from allocmark.nightly import state
+from allocmark.nightly.attribution import Blame, MeasureOld, blame
+from allocmark.nightly.factors import factors
+from allocmark.nightly.state import Night
+from allocmark.nightly.summary import first_night, summary
+from allocmark.report.comparison import as_json
+from allocmark.schema import documents
+from allocmark.schema.documents import write_whole
+from allocmark.store.runs import RecordedRun, runs_below
+from allocmark.system import foreground
+from allocmark.system.errors import (
     EXIT_BAD_INPUT,
     EXIT_FINE,
     EXIT_UNCLEAR,
     AllocmarkError,
     NothingBeforeError,
 )
-from allocmark.gate.gating import Gate, gate
-from allocmark.gate.rerunning import measure_again, rerun_into
-from allocmark.gate.runs import RecordedRun, runs_below
-from allocmark.nightly import state
-from allocmark.nightly.blame import Blame, MeasureOld, blame
-from allocmark.nightly.factors import factors
-from allocmark.nightly.state import Night
-from allocmark.nightly.summary import first_night, summary
-from allocmark.probes.machine_pace import FILE as PACE
-from allocmark.report.comparison import as_json
-from allocmark.stack import ALIAS, is_emulated
 
 SUMMARY = "summary.md"
 COMPARISON = "comparison.json"

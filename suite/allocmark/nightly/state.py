@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from allocmark.documents import write_whole
-from allocmark.errors import AllocmarkError
+from allocmark.schema.documents import write_whole
+from allocmark.system.errors import AllocmarkError
 
 FILE = "night.json"
 ACCEPTED = "accepted"

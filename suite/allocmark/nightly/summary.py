@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from allocmark.compare.model import VERDICTS, Comparison
 from allocmark.gate.gating import Gate
-from allocmark.nightly.blame import Blame
+from allocmark.nightly.attribution import Blame
 from allocmark.nightly.factors import Factors
 from allocmark.nightly.state import Night
 from allocmark.report.comparison import namer, tables, warnings
-from allocmark.report.escape import markdown_line
 from allocmark.report.markdown import band, bullets, heading
 from allocmark.report.markdown import table as markdown_table
+from allocmark.store.escape import markdown_line
 
 _TABLES = ("moved", "worse", "changed", "environment", "means", "reach", "better")
 _SHOWN = 25

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from allocmark.errors import EXIT_FINE, AllocmarkError, of_system
-from allocmark.sentences import sentence
-from allocmark.stopping import until_stopped
+from allocmark.system.errors import EXIT_FINE, AllocmarkError, of_system
+from allocmark.system.sentences import sentence
+from allocmark.system.stopping import until_stopped
 
 
 def main(arguments: Sequence[str]) -> int:
     """Build and say where; returns the exit code."""
     # Here, so that Ctrl-C while they are imported is a sentence, too.
-    from allocmark.publish.site import Sources, build
+    from allocmark.publish.whole_site import Sources, build
 
     parser = argparse.ArgumentParser(prog="python -m allocmark.publish")
     parser.add_argument("roots", nargs="*", type=Path, help="results folders, or folders of them")

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from allocmark.errors import AllocmarkError
+from allocmark.system.errors import AllocmarkError
 
 _SCRATCH_MARKER = ".allocmark-site"
 _SITE_MARKER = ".allocmark-published"

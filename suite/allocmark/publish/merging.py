@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from allocmark.errors import AllocmarkError
-from allocmark.gate.runs import RecordedRun, runs_below
+from allocmark.store.runs import RecordedRun, runs_below
+from allocmark.system.errors import AllocmarkError
 
 
 def newest_runs(roots: Iterable[Path]) -> list[RecordedRun]:

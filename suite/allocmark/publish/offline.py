@@ -12,7 +12,7 @@ import subprocess
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from allocmark.documents import write_whole
+from allocmark.schema.documents import write_whole
 
 _FOLDER = "scripts"
 _FETCHED = re.compile(r'(?P<head><(?:script|link rel="stylesheet") (?:src|href)=")https:/{2}[^">]*?'

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from allocmark.documents import write_whole
-from allocmark.errors import AllocmarkError
+from allocmark.schema.documents import write_whole
+from allocmark.system.errors import AllocmarkError
 
 _LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<path>[^)#:\s]+)(?P<fragment>#[^)\s]*)?\)")
 """A link from a page to another file of the project."""

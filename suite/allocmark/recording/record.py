@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from allocmark import foreground
-from allocmark.errors import DISK_FULL, EXIT_UNCLEAR, AllocmarkError, DiskFullError
-from allocmark.units import format_bytes
+from allocmark.system import foreground
+from allocmark.system.errors import DISK_FULL, EXIT_UNCLEAR, AllocmarkError, DiskFullError
+from allocmark.system.units import format_bytes
 
 DEFAULT = Path("snapshot.pickle")
 _HOOK = Path(__file__).parent / "hook"

@@ -9,16 +9,16 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from allocmark import store
-from allocmark.documents import write_whole
-from allocmark.errors import UnknownNameError
-from allocmark.report import csvs, figures, html, markdown_page
-from allocmark.report.claims.text import LANGUAGES, Language
+from allocmark.claims.text import LANGUAGES, Language
+from allocmark.report import markdown_page, plots, webpage
+from allocmark.report.language import ENGLISH, Chinese, Tongue, named
 from allocmark.report.markdown_page import Files
 from allocmark.report.page import Page, Part, filled, outline, page, slugged, unique
 from allocmark.report.pictures import Picture
 from allocmark.report.stacks import Stacks, stacks
-from allocmark.report.tongue import ENGLISH, Chinese, Tongue, named
+from allocmark.schema.documents import write_whole
+from allocmark.store import csv_text, frame
+from allocmark.system.errors import UnknownNameError
 
 FORMATS = ("md",)
 Texts = Mapping[Language, str]
@@ -38,7 +38,7 @@ def render_markdown(results: Path, language: str = "en") -> str:
     exist.
     """
     known = _known(language)
-    shown = page(store.load(results))
+    shown = page(frame.load(results))
     texts = [markdown_page.part_text(part, tongue=_tongue(known, part)) for part in shown.parts]
     return markdown_page.whole(shown, texts, _tongue(known, shown.parts[0]))
 
@@ -62,7 +62,7 @@ def write_report(
     `AllocmarkError` where there are no usable results, or for a language that does not exist.
     """
     wanted = dict.fromkeys((_ALWAYS, _known(language)))
-    loaded = store.load(results, readers=_WORKERS)
+    loaded = frame.load(results, readers=_WORKERS)
     if warn and loaded.left_out:
         warn(_left_out(loaded.left_out))
     shown = outline(loaded)
@@ -72,7 +72,7 @@ def write_report(
             shown, [one[each] for one in texts], _tongue(each, shown.parts[0])
         )
         write_whole(out / named(MARKDOWN_NAME, each), text.encode())
-    return out / html.place(shown, shown.parts[0], tuple(wanted)[-1])
+    return out / webpage.place(shown, shown.parts[0], tuple(wanted)[-1])
 
 
 def _known(language: str) -> Language:
@@ -83,10 +83,10 @@ def _known(language: str) -> Language:
 
 
 def _tongue(language: Language, part: Part) -> Tongue:
-    return ENGLISH if language == "en" else Chinese(html.words_for(part))
+    return ENGLISH if language == "en" else Chinese(webpage.words_for(part))
 
 
-def _left_out(found: Sequence[store.LeftOut]) -> str:
+def _left_out(found: Sequence[frame.LeftOut]) -> str:
     files = len({one.path for one in found})
     what = "1 file" if files == 1 else f"{files} files"
     first = found[0].reason if files == 1 else f"the first: {found[0].reason}"
@@ -129,11 +129,11 @@ def _written(
 ) -> Texts:
     """Write the tables, pictures and pages of a part that is still empty; return its Markdown."""
     made = filled(part)
-    pictures = figures.pictures(made.panel)
+    pictures = plots.pictures(made.panel)
     files = _write_data(made, pictures, out)
     for language in languages:
-        text = html.render(shown, made, pictures, language, beside=beside)
-        write_whole(out / html.place(shown, made, language), text.encode())
+        text = webpage.render(shown, made, pictures, language, beside=beside)
+        write_whole(out / webpage.place(shown, made, language), text.encode())
     return {
         language: markdown_page.part_text(made, files, _tongue(language, made))
         for language in languages
@@ -147,7 +147,7 @@ def _write_data(part: Part, pictures: Sequence[Picture], out: Path) -> Files:
     for section in part.sections:
         for table in section.tables:
             name = f"{part.slug}/{unique(slugged(table.id), taken)}.csv"
-            write_whole(out / name, csvs.table(table).encode())
+            write_whole(out / name, csv_text.table(table).encode())
             files.tables[table.id] = name
     for picture in pictures:
         stem = f"{part.slug}/{unique(slugged(f'figure-{picture.id}'), taken)}"

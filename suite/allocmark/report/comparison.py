@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 
 from allocmark.compare.model import VERDICTS, Comparison, Mean, Missing, Row, Verdict
-from allocmark.compare.reach import Reach, reaches
-from allocmark.report.escape import csv_text, markdown_line
+from allocmark.compare.sensitivity import Reach, reaches
 from allocmark.report.markdown import band, bullets, heading
 from allocmark.report.markdown import table as markdown_table
-from allocmark.report.numbers import format_value
-from allocmark.report.table import Cell, Table, label
+from allocmark.store.escape import csv_text, markdown_line
+from allocmark.store.number_text import format_value
+from allocmark.store.table import Cell, Table, label
 
 SHOWN = 40
 """So many figures of a verdict are listed for people; CSV and JSON hold all."""

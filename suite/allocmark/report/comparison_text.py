@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from allocmark.compare.model import Comparison, Mean, Row
-from allocmark.compare.reach import reaches
+from allocmark.compare.sensitivity import reaches
 from allocmark.report.comparison import (
     HEADINGS,
     MOVED,
@@ -22,7 +22,7 @@ from allocmark.report.comparison import (
     wanted,
     warnings,
 )
-from allocmark.report.escape import visible
+from allocmark.store.escape import visible
 
 FEW = 5
 """So many of what should not be at all."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allocmark.compare.environment import others, slowed
-from allocmark.report.panel import Panel
+from allocmark.store.panel import Panel
 
 
 def disturbed(panel: Panel) -> str:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from allocmark.report.claims.case import Case
-from allocmark.report.claims.claim import Evidence
-from allocmark.report.claims.flow import Branch, branches
-from allocmark.report.claims.text import Text
-from allocmark.report.panel import Panel
+from allocmark.claims.case import Case
+from allocmark.claims.claim import Evidence
+from allocmark.claims.flow import Branch, branches
+from allocmark.claims.text import Text
 from allocmark.report.pictures import INK, PALETTE, Picture, draw
+from allocmark.store.panel import Panel
 
 ABOUT = Text(
     "Each step is tried when the one above it did not do; beside it what it costs and how often it "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from allocmark.report.escape import markdown, markdown_line
+from allocmark.report.language import ENGLISH, Tongue
 from allocmark.report.notes import EMULATED, Absent, Notes, apart, is_numeric
-from allocmark.report.table import Cell, Table
-from allocmark.report.tongue import ENGLISH, Tongue
+from allocmark.store.escape import markdown, markdown_line
+from allocmark.store.table import Cell, Table
 
 
 def heading(level: int, text: str) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from allocmark.report.disturbed import disturbed
-from allocmark.report.escape import markdown, markdown_line
+from allocmark.report.language import ENGLISH, Tongue
 from allocmark.report.markdown import band, bullets, heading, table
 from allocmark.report.page import Page, Part
 from allocmark.report.paging import without_page
-from allocmark.report.tongue import ENGLISH, Tongue
+from allocmark.store.escape import markdown, markdown_line
 
 
 @dataclass(frozen=True, slots=True)

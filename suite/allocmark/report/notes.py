@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from allocmark.report.table import Cell, Table
-from allocmark.statistics import FLAG_WIDE, WIDE_INTERVAL
+from allocmark.schema.intervals import FLAG_WIDE, WIDE_INTERVAL
+from allocmark.store.table import Cell, Table
 
 EMULATED = (
     "Emulated GPU: bytes and counts are the real allocators' (of cudaMallocAsync's pool, which is "

@@ -6,15 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from allocmark.report.claims import catalogue
-from allocmark.report.claims.claim import Headline, Judged, decided
-from allocmark.report.claims.headlines import headlines
-from allocmark.report.claims.text import Text
-from allocmark.report.conditions import conditions
+from allocmark.claims import catalog
+from allocmark.claims.claim import Headline, Judged, decided
+from allocmark.claims.headlines import headlines
+from allocmark.claims.text import Text
 from allocmark.report.paging import with_page
-from allocmark.report.panel import JOINED_BY, Panel, panels
-from allocmark.report.runs import runs
-from allocmark.report.table import Table
 from allocmark.report.tables import (
     advice,
     context,
@@ -22,17 +18,21 @@ from allocmark.report.tables import (
     fragmentation,
     latency,
     missing,
+    multi_gpu,
     names,
     pressure,
     rules,
     sections,
-    several_gpus,
     streams,
     tensorflow_policy,
     verdicts,
 )
 from allocmark.report.tables.document import Said
-from allocmark.store import Store
+from allocmark.store.cell_conditions import conditions
+from allocmark.store.frame import Store
+from allocmark.store.panel import JOINED_BY, Panel, panels
+from allocmark.store.record_runs import runs
+from allocmark.store.table import Table
 
 TITLE = "How GPU memory is really allocated: measured tables"
 
@@ -43,7 +43,7 @@ _SECTIONS: Sequence[tuple[str, Callable[[Panel], list[Table]]]] = (
     (streams.TITLE, streams.tables),
     (pressure.TITLE, pressure.tables),
     (tensorflow_policy.TITLE, tensorflow_policy.tables),
-    (several_gpus.TITLE, several_gpus.tables),
+    (multi_gpu.TITLE, multi_gpu.tables),
     (missing.TITLE, missing.tables),
 )
 
@@ -130,7 +130,7 @@ def _part(panel: Panel, taken: set[str]) -> Part:
 def filled(part: Part) -> Part:
     """Return a part with its tables and verdicts."""
     panel = part.panel
-    judged = catalogue.verdicts(panel)
+    judged = catalog.verdicts(panel)
     said = [_stated(title, made, judged, panel) for title, made in _STATED]
     measured = [Section(title, tuple(made(panel))) for title, made in _SECTIONS]
     # What was measured for something else comes before statements of which it decides none.

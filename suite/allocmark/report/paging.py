@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from allocmark.report.panel import Panel
+from allocmark.store.panel import Panel
 
 PAGES = 6
 """So many stacks have a page: the time for a report must not grow with every driver update."""

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from allocmark.report.escape import csv_text
+from allocmark.store.escape import csv_text
 
 # Okabe and Ito's palette, told apart by colour-blind people, less its black and yellow, which
 # vanish on a dark or a light page.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from allocmark.compare import thresholds
 from allocmark.compare.comparing import compare_pair, no_garbage
 from allocmark.compare.model import VERDICTS, Comparison, Missing, Row
-from allocmark.compare.sides import Side, paired, read_paths
-from allocmark.errors import AllocmarkError
+from allocmark.compare.run_set import Side, paired, read_paths
 from allocmark.report.page import Part
-from allocmark.report.table import NOTHING
-from allocmark.store import Source, Store
+from allocmark.store.frame import Source, Store
+from allocmark.store.table import NOTHING
+from allocmark.system.errors import AllocmarkError
 
 COLUMNS = 4
 """So many other stacks are compared, the newest ones: each takes seconds."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from allocmark.workloads.trace import Op, Trace
+from allocmark.workloads.event_trace import Op, Trace
 
 
 class Draws:

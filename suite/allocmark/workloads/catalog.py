@@ -6,9 +6,9 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from allocmark.errors import UnknownNameError
+from allocmark.system.errors import UnknownNameError
 from allocmark.workloads import seeded, trace_file
-from allocmark.workloads.trace import Trace
+from allocmark.workloads.event_trace import Trace
 
 RECORDED_PREFIX = "recorded-"
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allocmark.errors import AllocmarkError
+from allocmark.system.errors import AllocmarkError
 
 Column = NDArray[np.integer[Any]]
 _DTYPES = ("u1", "u2", "u4", "u8", "i4", "i8")

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allocmark.errors import AllocmarkError
-from allocmark.workloads.trace import Op, Trace
+from allocmark.system.errors import AllocmarkError
+from allocmark.workloads.event_trace import Op, Trace
 
 _MOST_STREAMS = 256
 

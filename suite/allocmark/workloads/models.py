@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from allocmark.units import GIB, MIB
+from allocmark.system.units import GIB, MIB
 from allocmark.workloads.building import Builder, Draws
 
 _FLOAT = 4

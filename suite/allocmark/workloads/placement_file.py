@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from allocmark.documents import write_whole
-from allocmark.errors import AllocmarkError
+from allocmark.schema.documents import write_whole
+from allocmark.system.errors import AllocmarkError
 from allocmark.workloads import columns
 from allocmark.workloads.columns import Columns
 from allocmark.workloads.history import Placement, SegmentOp

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from allocmark.errors import AllocmarkError, UnknownNameError
+from allocmark.system.errors import AllocmarkError, UnknownNameError
 from allocmark.workloads import models, synthetic
 from allocmark.workloads.building import Builder, Draws
-from allocmark.workloads.trace import Trace
+from allocmark.workloads.event_trace import Trace
 
 DEFAULT_SEED = 1
 _SMALLEST_SCALE = 1 / 64

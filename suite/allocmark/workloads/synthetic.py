@@ -6,7 +6,7 @@ say how much memory a real program will take.
 
 from __future__ import annotations
 
-from allocmark.units import GIB, KIB, MIB
+from allocmark.system.units import GIB, KIB, MIB
 from allocmark.workloads.building import Builder, Draws
 
 BOUNDARIES = (512, 1 * MIB, 2 * MIB, 10 * MIB, 20 * MIB)

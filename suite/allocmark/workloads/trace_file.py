@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from allocmark.documents import write_whole
-from allocmark.errors import AllocmarkError
+from allocmark.schema.documents import write_whole
+from allocmark.system.errors import AllocmarkError
 from allocmark.workloads import columns
 from allocmark.workloads.columns import Columns
-from allocmark.workloads.trace import Op, Trace
+from allocmark.workloads.event_trace import Op, Trace
 
 SUFFIX = ".trace.gz"
 FORMAT = "allocmark-trace"

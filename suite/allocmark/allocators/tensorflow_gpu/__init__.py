@@ -7,7 +7,7 @@ from allocmark.allocators.tensorflow_gpu.allocator import TensorFlowAllocator
 from allocmark.allocators.tensorflow_gpu.bfc import Bfc
 from allocmark.allocators.tensorflow_gpu.driver_pool import TensorFlowDriverPool
 from allocmark.allocators.tensorflow_gpu.framework import Mode
-from allocmark.units import GIB
+from allocmark.system.units import GIB
 
 __all__ = ["ALLOCATORS", "LIMIT_BYTES", "Bfc", "Mode", "TensorFlowAllocator"]
 

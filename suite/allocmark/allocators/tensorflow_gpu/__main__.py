@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from allocmark.allocators.tensorflow_gpu import shim
-from allocmark.errors import EXIT_BAD_INPUT, EXIT_FINE, AllocmarkError
-from allocmark.sentences import sentence
-from allocmark.stopping import until_stopped
+from allocmark.system.errors import EXIT_BAD_INPUT, EXIT_FINE, AllocmarkError
+from allocmark.system.sentences import sentence
+from allocmark.system.stopping import until_stopped
 
 _USAGE = "usage: python -m allocmark.allocators.tensorflow_gpu build FILE"
 

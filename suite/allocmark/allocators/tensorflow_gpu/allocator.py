@@ -19,8 +19,8 @@ from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats,
 from allocmark.allocators.tensorflow_gpu import causes, framework, shim
 from allocmark.allocators.tensorflow_gpu.framework import BY_ENVIRONMENT, QUIET, Mode
 from allocmark.cuda import runtime
-from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
-from allocmark.units import MIB
+from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.units import MIB
 
 _TABLE_BYTES = 1 << 30
 """Shapes are of 32-bit numbers: from here on a tensor has rows."""

@@ -9,8 +9,8 @@ from allocmark.allocators.tensorflow_gpu import shim
 from allocmark.allocators.tensorflow_gpu.allocator import TensorFlowAllocator
 from allocmark.allocators.tensorflow_gpu.framework import Mode
 from allocmark.cuda import runtime
-from allocmark.errors import NotMeasurableError
-from allocmark.units import MIB, format_bytes
+from allocmark.system.errors import NotMeasurableError
+from allocmark.system.units import MIB, format_bytes
 
 _PAGE_BYTES = 2 * MIB
 """What the driver hands out: a region is rounded up to whole pages, and the last one it keeps."""

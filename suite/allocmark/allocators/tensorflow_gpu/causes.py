@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from allocmark.errors import NotMeasurableError
-from allocmark.units import MIB, format_bytes
+from allocmark.system.errors import NotMeasurableError
+from allocmark.system.units import MIB, format_bytes
 
 LIBRARIES = (
     "libcuda.so.1",

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from allocmark.allocators.tensorflow_gpu.causes import why_no_gpu
-from allocmark.errors import NotMeasurableError
-from allocmark.units import MIB
+from allocmark.system.errors import NotMeasurableError
+from allocmark.system.units import MIB
 
 
 class Mode(StrEnum):

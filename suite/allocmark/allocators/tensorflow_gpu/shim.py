@@ -27,8 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allocmark.compile import shared_library
-from allocmark.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.compiler import shared_library
+from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 
 VARIABLE = "ALLOCMARK_TENSORFLOW_SHIM"
 """Path of a library that was built elsewhere."""

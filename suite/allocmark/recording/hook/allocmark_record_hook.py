@@ -292,7 +292,7 @@ def _card(cuda: Any, device: int) -> dict[str, int]:
 def _tell_counters() -> None:
     """Let `allocmark explain` see this process; the suite itself need not be importable here."""
     name = "allocmark_watching"
-    folder = os.path.join(os.path.dirname(__file__), "..", "..", "watching")  # noqa: PTH118, PTH120
+    folder = os.path.join(os.path.dirname(__file__), "..", "..", "explain", "watch")  # noqa: PTH118, PTH120
     init = os.path.join(folder, "__init__.py")  # noqa: PTH118
     spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[folder])
     if spec is not None and spec.loader is not None:

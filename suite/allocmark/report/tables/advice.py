@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from allocmark.allocators import registry
-from allocmark.report.claims.case import Case, MissingFigureError, Row
-from allocmark.report.claims.claim import Judged
-from allocmark.report.claims.judge import NO_TIMES
-from allocmark.report.claims.text import Text
-from allocmark.report.claims.torch_traits import NATIVE
-from allocmark.report.panel import Panel
-from allocmark.report.table import Cell, Table, empty, label
+from allocmark.claims.case import Case, MissingFigureError, Row
+from allocmark.claims.claim import Judged
+from allocmark.claims.judge import NO_TIMES
+from allocmark.claims.text import Text
+from allocmark.claims.torch_traits import NATIVE
 from allocmark.report.tables.document import Said
+from allocmark.store.panel import Panel
+from allocmark.store.table import Cell, Table, empty, label
 
 TITLE = Text("What should I set?", "该怎么设置？")
 _COLUMNS = (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from allocmark.report.grid import BYTES, METRIC, Key, plain, size
-from allocmark.report.panel import Panel
-from allocmark.report.section import Where, make, with_span
-from allocmark.report.table import Table
+from allocmark.store.grid import BYTES, METRIC, Key, plain, size
+from allocmark.store.panel import Panel
+from allocmark.store.section import Where, make, with_span
+from allocmark.store.table import Table
 
 TITLE = "Context creation cost"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from allocmark.report.claims.claim import Evidence, Judged, Ruling
-from allocmark.report.claims.text import Text
-from allocmark.report.table import Cell, Table, empty, label
+from allocmark.claims.claim import Evidence, Judged, Ruling
+from allocmark.claims.text import Text
+from allocmark.store.table import Cell, Table, empty, label
 
 _EXPLAINED = (Ruling.IN_PART, Ruling.FAILS)
 """Verdicts that a reader wants to know more of at once."""

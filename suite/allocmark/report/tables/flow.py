@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from allocmark.claims.case import Case
+from allocmark.claims.claim import Evidence, Judged
+from allocmark.claims.flow import branches
+from allocmark.claims.text import Text
 from allocmark.report import flow_chart
-from allocmark.report.claims.case import Case
-from allocmark.report.claims.claim import Evidence, Judged
-from allocmark.report.claims.flow import branches
-from allocmark.report.claims.text import Text
-from allocmark.report.panel import Panel
-from allocmark.report.table import Cell, Table, empty
 from allocmark.report.tables.document import Said, figure
+from allocmark.store.panel import Panel
+from allocmark.store.table import Cell, Table, empty
 
 TITLE = Text("3.4 From .cuda() to memory", "3.4 从 .cuda() 到显存")
 _COLUMNS = (

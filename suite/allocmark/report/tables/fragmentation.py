@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from allocmark.report.grid import METRIC, SUBJECT, Key, size
-from allocmark.report.panel import Panel
-from allocmark.report.section import make, values
-from allocmark.report.table import Table
+from allocmark.store.grid import METRIC, SUBJECT, Key, size
+from allocmark.store.panel import Panel
+from allocmark.store.section import make, values
+from allocmark.store.table import Table
 
 TITLE = "Fragmentation under mixed sizes"
 

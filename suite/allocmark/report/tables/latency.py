@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from allocmark.report.grid import BYTES, METRIC, SUBJECT, Key
-from allocmark.report.panel import Panel
-from allocmark.report.section import make, median, select
-from allocmark.report.table import Style, Table
+from allocmark.store.grid import BYTES, METRIC, SUBJECT, Key
+from allocmark.store.panel import Panel
+from allocmark.store.section import make, median, select
+from allocmark.store.table import Style, Table
 
 TITLE = "Allocation latency, with and without the cache"
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from allocmark.report.conditions import conditions
-from allocmark.report.panel import Panel
-from allocmark.report.table import Table, label
+from allocmark.store.cell_conditions import conditions
+from allocmark.store.panel import Panel
+from allocmark.store.table import Table, label
 
 TITLE = "What was not measured, and why"
 _NUMBER = re.compile(r"\d+(\.\d+)?")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from allocmark.allocators import registry
-from allocmark.report.claims.claim import Judged
-from allocmark.report.claims.text import Text
-from allocmark.report.grid import SUBJECT
-from allocmark.report.panel import Panel
-from allocmark.report.table import Table, label
+from allocmark.claims.claim import Judged
+from allocmark.claims.text import Text
 from allocmark.report.tables.document import Said
-from allocmark.units import MIB
+from allocmark.store.grid import SUBJECT
+from allocmark.store.panel import Panel
+from allocmark.store.table import Table, label
+from allocmark.system.units import MIB
 
 TITLE = Text("What the names mean", "名称的含义")
 WORKLOADS = {

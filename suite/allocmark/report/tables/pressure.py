@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from allocmark.report.grid import BYTES, SUBJECT, Key, plain
-from allocmark.report.panel import Panel
-from allocmark.report.section import make
-from allocmark.report.table import Table
+from allocmark.store.grid import BYTES, SUBJECT, Key, plain
+from allocmark.store.panel import Panel
+from allocmark.store.section import make
+from allocmark.store.table import Table
 
 TITLE = "Behaviour under memory pressure"
 

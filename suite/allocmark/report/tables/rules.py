@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from allocmark.report.claims import scores
-from allocmark.report.claims.case import Case, MissingFigureError, Row
-from allocmark.report.claims.claim import Judged, Ruling
-from allocmark.report.claims.scores import Sign
-from allocmark.report.claims.text import Text
-from allocmark.report.panel import Panel
-from allocmark.report.table import Cell, Table, empty
+from allocmark.claims import scores
+from allocmark.claims.case import Case, MissingFigureError, Row
+from allocmark.claims.claim import Judged, Ruling
+from allocmark.claims.scores import Sign
+from allocmark.claims.text import Text
 from allocmark.report.tables.document import Said
+from allocmark.store.panel import Panel
+from allocmark.store.table import Cell, Table, empty
 
 TITLE = Text("3.5 The diagnostic rules as predictors", "3.5 把诊断规则当作预测器")
 _COLUMNS = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.report.claims.claim import Judged
-from allocmark.report.claims.text import Text
-from allocmark.report.panel import Panel
-from allocmark.report.table import Table
+from allocmark.claims.claim import Judged
+from allocmark.claims.text import Text
 from allocmark.report.tables.document import Row, Said, Stated, stated_table
+from allocmark.store.panel import Panel
+from allocmark.store.table import Table
 
 _STATEMENT = Text("statement", "说法")
 

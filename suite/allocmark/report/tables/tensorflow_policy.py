@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from allocmark.documents import ERROR_NOTE
-from allocmark.report.conditions import conditions
-from allocmark.report.grid import METRIC, Key, plain
-from allocmark.report.panel import Panel
-from allocmark.report.section import Where, make, select, with_span
-from allocmark.report.table import Table, label
+from allocmark.schema.documents import ERROR_NOTE
+from allocmark.store.cell_conditions import conditions
+from allocmark.store.grid import METRIC, Key, plain
+from allocmark.store.panel import Panel
+from allocmark.store.section import Where, make, select, with_span
+from allocmark.store.table import Table, label
 
 TITLE = "TensorFlow's modes beside PyTorch"
 

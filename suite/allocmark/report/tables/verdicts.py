@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.report.claims.basis import FEW_READINGS
-from allocmark.report.claims.claim import Evidence, Judged, tally
-from allocmark.report.claims.text import Text
-from allocmark.report.panel import Panel
-from allocmark.report.table import Cell, Table, label
+from allocmark.claims.basis import FEW_READINGS
+from allocmark.claims.claim import Evidence, Judged, tally
+from allocmark.claims.text import Text
 from allocmark.report.tables.document import Said, filled
+from allocmark.store.panel import Panel
+from allocmark.store.table import Cell, Table, label
 
 TITLE = Text("The document's statements and their verdicts", "源文档的说法与结论")
 SOURCE = Text(

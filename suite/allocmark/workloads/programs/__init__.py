@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import Protocol, cast
 
-from allocmark.errors import UnknownNameError
+from allocmark.system.errors import UnknownNameError
 
 NAMES = ("transformer", "convnet", "serving")
 

@@ -1,0 +1,1 @@
+"""Everything shaped by asv: its plugin, environments, selection, cells and derived history."""

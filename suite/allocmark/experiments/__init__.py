@@ -1,0 +1,1 @@
+"""The experiments, a folder for each question, and the program that their processes run."""

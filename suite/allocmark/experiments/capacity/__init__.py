@@ -1,0 +1,1 @@
+"""The smallest capacity in which a workload completes."""

@@ -1,0 +1,262 @@
+"""The smallest capacity in which a workload completes: what a person with an OOM wants to know.
+
+*Capacity* has one definition: bytes left to the process after its context. A ballast (see
+`allocmark.experiments.shared.ballast`) makes it, cudaMemGetInfo in the measuring process confirms it, and a
+bisection between the live peak and what is held without a limit finds the smallest one, at most
+8 halvings, confirmed by a run one step above and one below. An allocator without a cache holds
+only what is live, and each of its runs takes long: there the search begins at what it held. The
+allocator starts clean before each run; its own way out of a full device (give the cache back, try
+again) is part of the answer.
+Document ``capacity``, subject = allocator (base ones; on the emulated driver, and where asked for by
+name, all), axes ``{workload}``:
+
+| metric | unit | kind | meaning |
+| --- | --- | --- | --- |
+| ``smallest_capacity_bytes`` | bytes | sampled | the smallest capacity that completes |
+| ``capacity_ratio`` | ratio | sampled | the same over the live peak: 1 is the least any allocator needs |
+| ``resolution_bytes`` | bytes | sampled | step of the search: 0.5 % of the live peak, at least 2 MiB, coarser where 8 halvings or the time do not reach so far |
+| ``unlimited_device_bytes`` | bytes | sampled | what is held without a limit: where the search began |
+| ``search_runs`` | runs | sampled | runs of the workload that the search took |
+
+Flags of ``smallest_capacity_bytes``: ``not-monotonic`` (a step above fails or a step below
+completes), ``above-unlimited-peak``. Series ``search``, axes ``{workload}``: ``capacity`` in
+bytes, ``completed`` (0 or 1), ``events`` done, one point a run in the order made.
+"""  # noqa: E501 - a table's row is one line
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from allocmark.allocators.base import Allocator, Capability
+from allocmark.experiments.core.allocator_experiment import AllocatorExperiment
+from allocmark.experiments.core.experiment import Profile
+from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.shared.allocator_setting import setting_in_force
+from allocmark.experiments.shared.ballast import Ballast
+from allocmark.experiments.shared.capacity_search import (
+    CONFIRMING_RUNS,
+    STEPS,
+    Found,
+    smallest_capacity,
+)
+from allocmark.experiments.shared.fragmentation_vector import run_once
+from allocmark.experiments.shared.replay_engine import Replay, Script, replay
+from allocmark.experiments.shared.replay_helpers import allocator_of, fill, is_base, open_streams
+from allocmark.machine.stack import is_emulated
+from allocmark.schema.figure import Figure
+from allocmark.system.errors import NotMeasurableError
+from allocmark.workloads import catalog
+
+METRICS: Mapping[str, str] = {
+    "smallest_capacity_bytes": "bytes",
+    "capacity_ratio": "ratio",
+    "resolution_bytes": "bytes",
+    "unlimited_device_bytes": "bytes",
+    "search_runs": "runs",
+}
+METER = "ballast, cudaMemGetInfo"
+_SEARCH_S = 6.0
+"""What the searches of one allocator may take."""
+_SEARCH_UNCACHED_S = 24.0
+"""The same where each request goes to the driver: time for the fewest runs of all workloads."""
+_SEARCH_PATIENT_S = 60.0
+"""Where it is asked for by its names, and on the emulated driver, whose host is often small."""
+_MORE_S = 48.0
+"""What start-up and the runs without a limit may take besides."""
+_FEWEST_STEPS = 2
+_FEWEST_RUNS_UNCACHED = 1 + CONFIRMING_RUNS
+_SHORTEST_RUN_S = 1e-3
+_EXTENT_MARGIN = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One workload, having run without a limit by an allocator with a cache or without."""
+
+    workload: str
+    script: Script
+    unlimited_bytes: int
+    run_seconds: float
+    cached: bool
+
+    @property
+    def fewest_runs(self) -> int:
+        """The runs without which a search says nothing."""
+        return _FEWEST_STEPS + CONFIRMING_RUNS if self.cached else _FEWEST_RUNS_UNCACHED
+
+    @property
+    def least_seconds(self) -> float:
+        """The time that those take."""
+        return self.fewest_runs * max(self.run_seconds, _SHORTEST_RUN_S)
+
+    def steps_within(self, seconds: float) -> int:
+        """Return how many halvings that time allows, which is to be `least_seconds` or more.
+
+        They are hardly made without a cache, where more of them only make the grid finer.
+        """
+        if not self.cached:
+            return STEPS
+        runs = int(seconds / max(self.run_seconds, _SHORTEST_RUN_S))
+        return max(_FEWEST_STEPS, min(STEPS, runs - CONFIRMING_RUNS))
+
+
+class Capacity(AllocatorExperiment):
+    """All searches of one allocator in one process, with one ballast."""
+
+    name = "capacity"
+
+    def measures(self, allocator: Allocator, profile: Profile) -> bool:
+        if not profile.capacity_search or Capability.RESTART not in allocator.capabilities:
+            return False
+        # Runs are cheap on the emulated driver, where the settings are searched as well.
+        return is_base(allocator) or is_emulated() or profile.patient
+
+    def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
+        seconds = _SEARCH_S if Capability.CACHE in allocator.capabilities else _SEARCH_UNCACHED_S
+        seconds = _SEARCH_PATIENT_S if is_emulated() or profile.patient else seconds
+        return [{"workloads": list(catalog.names()), "search_seconds": seconds}]
+
+    def limit_s(self, parameters: Mapping[str, Any]) -> float:
+        return float(parameters["search_seconds"]) + _MORE_S
+
+    def measure(self, request: Request, recorder: Recorder) -> None:
+        allocator = allocator_of(request)
+        allocator.open(request.device)
+        recorder.note("setting", setting_in_force(allocator))
+        seconds: float = request.parameters["search_seconds"]
+        deadline = time.monotonic() + seconds
+        tasks: list[_Task] = []
+        for workload in request.parameters["workloads"]:
+            with recorder.stage(f"{workload} without a limit"), _cells(workload, recorder):
+                if sum(task.least_seconds for task in tasks) > seconds:
+                    raise NotMeasurableError(_left_out("the searches of others fill", seconds))
+                tasks.append(_unlimited(workload, allocator))
+        tasks.sort(key=lambda task: task.run_seconds)  # So that time reaches as many as it can.
+        with Ballast(request.device) as ballast:
+            for place, task in enumerate(tasks):
+                with recorder.stage(task.workload), _cells(task.workload, recorder):
+                    left = deadline - time.monotonic()
+                    share = max(left / (len(tasks) - place), min(left, task.least_seconds))
+                    if share < task.least_seconds:
+                        runs = f"{task.fewest_runs} runs of {task.run_seconds:.1f} s"
+                        why = f"a search needs {runs}, too long for what is left of"
+                        raise NotMeasurableError(_left_out(why, seconds))
+                    _Search(task, allocator, ballast).report(share, recorder)
+
+    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+        workloads = [w for outcome in outcomes for w in outcome.request.parameters["workloads"]]
+        figures = fill(outcomes, [({"workload": workload}, METRICS) for workload in workloads])
+        return sorted(figures, key=lambda figure: workloads.index(str(figure.axes["workload"])))
+
+
+class _cells:
+    """Gives all cells of a workload the reason of whatever is raised inside."""
+
+    def __init__(self, workload: str, recorder: Recorder) -> None:
+        self._workload, self._recorder = workload, recorder
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            for metric, unit in METRICS.items():
+                axes = {"workload": self._workload}
+                self._recorder.missing(metric, unit, in_words(error), axes)
+
+
+def _unlimited(workload: str, allocator: Allocator) -> _Task:
+    """Run a workload without a limit, to know where to search and what a run costs."""
+    script = Script.of(catalog.load(workload))
+    reason = script.cannot_run(allocator)
+    if reason is not None:
+        raise NotMeasurableError(reason)
+    open_streams(script, allocator)
+    allocator.restart()
+    seen = run_once(script, allocator).values
+    upper = max(seen["device_bytes"], seen["peak_reserved_bytes"])
+    extent = allocator.used_extent_bytes()
+    if extent is not None:
+        # A region is taken whole, whatever is used of it; in a smaller one blocks lie otherwise.
+        upper = min(upper, _EXTENT_MARGIN * extent)
+    cached = Capability.CACHE in allocator.capabilities
+    return _Task(workload, script, int(upper), seen["replay_seconds"], cached)
+
+
+def _left_out(why: str, seconds: float) -> str:
+    reason = f"left out: {why} the {seconds:.0f} s for all workloads"
+    if seconds >= _SEARCH_PATIENT_S:
+        return reason
+    return f"{reason} (with --experiment and --subject there are {_SEARCH_PATIENT_S:.0f})"
+
+
+class _Search:
+    """The search for one workload."""
+
+    def __init__(self, task: _Task, allocator: Allocator, ballast: Ballast) -> None:
+        self._task, self._allocator, self._ballast = task, allocator, ballast
+        self._runs: list[Replay] = []
+        self._free: list[int] = []
+
+    def completes(self, capacity_bytes: int) -> bool:
+        """Run the workload with that much left to it."""
+        self._allocator.restart()
+        # A pool that does not let go of its last bytes has them at its disposal.
+        kept = self._allocator.stats().reserved_bytes or 0
+        self._free.append(self._ballast.leave(capacity_bytes - kept) + kept)
+        self._runs.append(replay(self._task.script, self._allocator))
+        return self._runs[-1].completed
+
+    def report(self, seconds: float, recorder: Recorder) -> None:
+        """Search within about that time, and send what was found."""
+        task = self._task
+        live_peak = task.script.peak_requested_bytes
+        found = smallest_capacity(
+            self.completes,
+            live_peak,
+            task.unlimited_bytes,
+            task.steps_within(seconds),
+            upper_first=not task.cached,
+        )
+        self._series(recorder)
+        axes = {"workload": task.workload}
+        measured: dict[str, float] = {
+            "resolution_bytes": found.resolution_bytes,
+            "unlimited_device_bytes": task.unlimited_bytes,
+            "search_runs": len(found.tried),
+        }
+        if found.capacity_bytes is None:
+            reason = _nothing_completed(found, self._runs[-1])
+            for metric in ("smallest_capacity_bytes", "capacity_ratio"):
+                recorder.missing(metric, METRICS[metric], reason, axes)
+        else:
+            measured["smallest_capacity_bytes"] = found.capacity_bytes
+            measured["capacity_ratio"] = found.capacity_bytes / live_peak
+        for metric, value in measured.items():
+            flags = found.flags if metric == "smallest_capacity_bytes" else ()
+            recorder.figure(
+                Figure(metric, METRICS[metric], "sampled", METER, axes, value, [value], flags=flags)
+            )
+
+    def _series(self, recorder: Recorder) -> None:
+        recorder.series(
+            "search",
+            {"workload": self._task.workload},
+            capacity=self._free,
+            completed=[int(run.completed) for run in self._runs],
+            events=[run.events_done for run in self._runs],
+        )
+
+
+def _nothing_completed(found: Found, last: Replay) -> str:
+    return (
+        f"did not complete even with {found.tried[-1][0]} bytes, more than it holds without a "
+        f"limit: {last.error}"
+    )
+
+
+EXPERIMENT = Capacity()

@@ -1,0 +1,1 @@
+"""What a CUDA context costs, what creates one, and what N processes cost."""

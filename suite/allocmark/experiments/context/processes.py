@@ -1,0 +1,155 @@
+"""Idle contexts side by side: worker processes that hold one each and do nothing.
+
+``python -m allocmark.experiments.context.processes SUBJECT DEVICE PARENT`` loads what the subject
+needs and answers ``ready``; then ``create`` makes its context and ``read`` tells what
+cudaMemGetInfo shows as used. Each answer is one line of JSON.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from types import TracebackType
+from typing import Any
+
+from allocmark.experiments.context.stages import settled
+from allocmark.experiments.context.subjects import CONTEXT, INIT, subject_of
+from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.shared.worker_process import Companion, answer
+from allocmark.meters.memory import (
+    MEM_GET_INFO,
+    METERS,
+    NVML_DEVICE,
+    NVML_PROCESS,
+    MemoryMeters,
+    used_bytes_in_context,
+)
+from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.intervals import sampled_figure
+from allocmark.system.errors import NotMeasurableError
+
+PROCESSES = (1, 2, 4, 8)
+_ALONE = "the first process sees what the others take: there is no other here"
+_NOT_BEFORE = "cudaMemGetInfo cannot be asked before the first context exists"
+_PR_SET_PDEATHSIG = 1
+
+
+def process_cells() -> Iterator[tuple[str, str, str, dict[str, Axis]]]:
+    """Return metric, unit, meter and axes of everything that is measured here."""
+    for count in PROCESSES:
+        for metric in ("processes_bytes", "process_bytes"):
+            for meter in METERS:
+                yield metric, "bytes", meter, {"processes": count, "meter": meter}
+
+
+class Worker(Companion):
+    """The parent's side of one process."""
+
+    def __init__(self, subject: str, device: int) -> None:
+        super().__init__([sys.executable, "-m", __name__, subject, str(device)])
+
+
+class Workers:
+    """As many as are ever needed, all started at once and without a context; a context manager."""
+
+    def __init__(self, subject: str, device: int) -> None:
+        self.all = [Worker(subject, device) for _ in range(max(PROCESSES))]
+
+    def wait_ready(self) -> None:
+        """Wait until all have loaded what they need."""
+        for worker in self.all:
+            worker.answer()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for worker in self.all:
+            worker.close()
+
+
+def measure_processes(workers: Workers, device: int, recorder: Recorder) -> None:
+    """Let one worker after another create its context; read at each of `PROCESSES`."""
+    with workers:
+        workers.wait_ready()
+        meters = MemoryMeters(device)
+        on_device = [settled(meters)[NVML_DEVICE]]
+        seen: list[int | None] = []
+        for number, worker in enumerate(workers.all, 1):
+            with recorder.stage(f"{number} processes"):
+                worker.tell("create")
+                worker.answer()
+                on_device.append(meters.read()[NVML_DEVICE])
+                workers.all[0].tell("read")
+                seen.append(workers.all[0].answer())
+                if number in PROCESSES:
+                    alive = [one.pid for one in workers.all[:number]]
+                    listed = [meters.read(pid)[NVML_PROCESS] for pid in alive]
+                    _send(number, NVML_PROCESS, listed, meters.why(NVML_PROCESS), recorder)
+                    _send(number, NVML_DEVICE, _steps(on_device), None, recorder)
+                    _send(number, MEM_GET_INFO, _steps(seen), _ALONE, recorder)
+                continue
+            return  # What one cannot have, the next will not have either.
+
+
+def _steps(readings: Sequence[int | None]) -> list[int | None]:
+    return [None if a is None or b is None else b - a for a, b in pairwise(readings)]
+
+
+def _send(
+    count: int, meter: str, each: Sequence[int | None], why: str | None, recorder: Recorder
+) -> None:
+    """Send the figures of one meter: what each process holds, and all of them."""
+    axes: dict[str, Axis] = {"processes": count, "meter": meter}
+    known = [float(one) for one in each if one is not None]
+    reason = why or "the meter could not be read"
+    if not known or len(known) < len(each):
+        for metric in ("process_bytes", "processes_bytes"):
+            recorder.figure(Figure(metric, "bytes", "sampled", meter, axes, reason=reason))
+        return
+    recorder.figure(sampled_figure("process_bytes", "bytes", "sampled", meter, axes, known))
+    told: dict[str, Any] = {"value": sum(known)}
+    if meter == MEM_GET_INFO:  # What the first one holds itself is not among what it sees added.
+        told = {"reason": _NOT_BEFORE}
+    recorder.figure(Figure("processes_bytes", "bytes", "sampled", meter, axes, **told))
+
+
+def main(name: str, device: int, parent: int) -> int:
+    """Serve the orders until the input ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        return 0  # It died before it could be watched.
+    subject = subject_of(name)
+    answer(subject.load)
+    for line in sys.stdin:
+        if line.strip() == "create":
+            answer(lambda: _create(subject.steps(device)))
+        else:
+            answer(lambda: _used(device))
+    return 0
+
+
+def _create(steps: Any) -> None:
+    for stage in (INIT, CONTEXT):
+        if callable(steps[stage]):
+            steps[stage]()
+
+
+def _used(device: int) -> int:
+    used = used_bytes_in_context(device)
+    if isinstance(used, str):
+        raise NotMeasurableError(used)
+    return used
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

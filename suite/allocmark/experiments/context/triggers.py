@@ -1,0 +1,173 @@
+"""Which calls create a context: each in a forked process that has none, asked of the driver.
+
+The parent imports what is slow and never touches CUDA, so that a fork of it is as good as a fresh
+process: CUDA does not survive a fork, and here there is nothing to survive.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
+from typing import Any
+
+from allocmark.cuda import driver, runtime
+from allocmark.experiments.context.stages import settled
+from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.shared.forked import in_fork
+from allocmark.machine.nvml import open_device
+from allocmark.meters.memory import NVML_DEVICE, MemoryMeters, context_exists
+from allocmark.schema.figure import Axis, Figure
+
+ASKED = "cuDevicePrimaryCtxGetState"
+FLAG_FAILED = "call-failed"
+_EVENT_DISABLE_TIMING = 2
+
+Call = Callable[[int], object]
+
+
+def _after_init(then: Call) -> Call:
+    def call(device: int) -> object:
+        driver.init()
+        return then(device)
+
+    return call
+
+
+def _nvml_memory(device: int) -> object:
+    nvml, handle = open_device(device)
+    return nvml.nvmlDeviceGetMemoryInfo(handle)
+
+
+def _nvml_processes(device: int) -> object:
+    nvml, handle = open_device(device)
+    return nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+
+
+def _total_memory(device: int) -> None:
+    driver.call("cuDeviceTotalMem_v2", byref(c_size_t()), c_int(device))
+
+
+def _runtime_call(name: str, *arguments: Any) -> Call:
+    return lambda device: runtime.call(name, *arguments)
+
+
+def _torch_call(path: str, *arguments: Any, **named: Any) -> Call:
+    def call(device: int) -> object:
+        found: Any = importlib.import_module("torch")
+        for part in path.split("."):
+            found = getattr(found, part)
+        return found(*arguments, **named)
+
+    return call
+
+
+CALLS: Mapping[str, Mapping[str, Call | None]] = {
+    "driver": {
+        "NVML memory of the device": _nvml_memory,
+        "NVML processes": _nvml_processes,
+        "cuInit": lambda device: driver.init(),
+        "cuDeviceGetCount": _after_init(lambda device: driver.device_count()),
+        "cuDeviceGetAttribute": _after_init(lambda device: driver.attribute(16, device)),
+        "cuDeviceTotalMem": _after_init(_total_memory),
+        "cuMemAlloc": _after_init(lambda device: driver.alloc(driver.TENSOR_BYTES)),
+        "cuDevicePrimaryCtxRetain": _after_init(driver.create_context),
+    },
+    "runtime": {
+        "cudaDriverGetVersion": _runtime_call("cudaDriverGetVersion", byref(c_int())),
+        "cudaGetDeviceCount": _runtime_call("cudaGetDeviceCount", byref(c_int())),
+        "cudaDeviceGetAttribute": lambda device: runtime.call(
+            "cudaDeviceGetAttribute", byref(c_int()), c_int(16), c_int(device)
+        ),
+        "cudaSetDevice": lambda device: runtime.call("cudaSetDevice", c_int(device)),
+        "cudaMemGetInfo": lambda device: runtime.memory_info(),
+        "cudaMalloc": lambda device: runtime.malloc(driver.TENSOR_BYTES),
+        "cudaFree of nothing": _runtime_call("cudaFree", c_void_p()),
+        "cudaMallocHost": _runtime_call(
+            "cudaMallocHost", byref(c_void_p()), c_size_t(driver.TENSOR_BYTES)
+        ),
+        "cudaStreamCreate": lambda device: runtime.create_stream(),
+        "cudaEventCreate": _runtime_call(
+            "cudaEventCreateWithFlags", byref(c_void_p()), c_uint(_EVENT_DISABLE_TIMING)
+        ),
+        "cudaDeviceSynchronize": lambda device: runtime.synchronize(),
+    },
+    "torch": {
+        "import torch": None,
+        "torch.cuda.is_available": _torch_call("cuda.is_available"),
+        "torch.cuda.device_count": _torch_call("cuda.device_count"),
+        "torch.cuda.manual_seed": _torch_call("cuda.manual_seed", 1),
+        "torch.cuda.memory_allocated": _torch_call("cuda.memory_allocated"),
+        "torch.cuda.init": _torch_call("cuda.init"),
+        "torch.cuda.current_device": _torch_call("cuda.current_device"),
+        "torch.cuda.get_device_properties": _torch_call("cuda.get_device_properties", 0),
+        "torch.cuda.set_device": _torch_call("cuda.set_device", 0),
+        "torch.cuda.mem_get_info": _torch_call("cuda.mem_get_info"),
+        "torch.cuda.empty_cache": _torch_call("cuda.empty_cache"),
+        "torch.cuda.synchronize": _torch_call("cuda.synchronize"),
+        "torch.cuda.Stream": _torch_call("cuda.Stream"),
+        "torch.empty in pinned memory": _torch_call("empty", 1, pin_memory=True),
+        "torch.empty on the GPU": _torch_call("empty", 1, device="cuda"),
+        "torch.zeros on the GPU": _torch_call("zeros", 1, device="cuda"),
+    },
+}
+"""Name and call, by subject. Each is the first of its process to touch the GPU.
+
+None: the parent has done it, and is asked itself, once no fork needs it untouched any more.
+"""
+
+
+def measure_triggers(subject: str, device: int, recorder: Recorder) -> None:
+    """Try every call."""
+    calls = CALLS[subject]
+    for name, call in sorted(calls.items(), key=lambda item: item[1] is None):
+        axes: dict[str, Axis] = {"call": name}
+        with recorder.stage(name):
+            try:
+                told = _result(call, device)
+            except Exception as error:
+                recorder.missing("context_created", "count", str(error), axes)
+                raise
+            _send(name, told, recorder)
+
+
+def _result(call: Call | None, device: int) -> dict[str, Any]:
+    if call is None:
+        return {"created": int(context_exists(device)), "bytes": None, "error": None}
+    told: dict[str, Any] = in_fork(lambda: _try(call, device))
+    return told
+
+
+def _send(name: str, told: Mapping[str, Any], recorder: Recorder) -> None:
+    axes: dict[str, Axis] = {"call": name}
+    flags: tuple[str, ...] = ()
+    if told["error"]:
+        flags = (FLAG_FAILED,)
+        recorder.note(f"{name} failed", told["error"])
+    recorder.figure(
+        Figure("context_created", "count", "exact", ASKED, axes, told["created"], flags=flags)
+    )
+    if told["bytes"] is not None:
+        placed = axes | {"meter": NVML_DEVICE}
+        recorder.figure(
+            Figure("call_bytes", "bytes", "sampled", NVML_DEVICE, placed, told["bytes"])
+        )
+
+
+def _try(call: Call, device: int) -> dict[str, Any]:
+    meters = MemoryMeters(device)
+    before = settled(meters)[NVML_DEVICE]
+    error = None
+    kept = None
+    try:
+        kept = call(device)
+    except Exception as raised:
+        error = in_words(raised)
+    after = meters.read()[NVML_DEVICE]
+    created = context_exists(device)
+    del kept
+    return {
+        "created": int(created),
+        "bytes": None if before is None or after is None else after - before,
+        "error": error,
+    }

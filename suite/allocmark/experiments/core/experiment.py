@@ -1,0 +1,85 @@
+"""An experiment: what to ask of which children, how to measure in them, what to make of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from allocmark.allocators.base import Allocator
+from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.core.request import Outcome, Request
+from allocmark.machine.stack import BARE
+from allocmark.schema.figure import Figure
+from allocmark.system.units import GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How thorough a run is. `full` makes the published tables, `quick` tracks and tests.
+
+    Both visit the same cells where they can; `quick` takes fewer samples of each.
+    """
+
+    name: str
+    cold_processes: int
+    """Fresh processes for each cell of a cold measurement."""
+    hit_batches: int
+    single_calls: int
+    miss_samples: int
+    miss_seconds: float
+    """What the samples of one miss cell may cost in all."""
+    largest_bytes: int | None
+    """Larger blocks are not timed: each takes a good part of a second to map. None: all are."""
+    capacity_search: bool
+    """Whether the smallest capacity is searched for the base allocators."""
+    all_settings: bool
+    """Whether allocators beyond the base ones are measured."""
+    patient: bool = False
+    """Whether documents were asked for by their names: they take the time they need, which a run of
+    everything does not have for each."""
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile("full", 10, 200, 10_000, 30, 1.0, None, capacity_search=True, all_settings=True),
+        Profile("quick", 6, 200, 500, 5, 0.1, 8 * GIB, capacity_search=False, all_settings=False),
+    )
+}
+
+
+class Experiment(ABC):
+    """One question of the suite. `plan` and `combine` run in the parent, `measure` in the child."""
+
+    name: ClassVar[str]
+    alone: ClassVar[bool] = False
+    """Whether not even the imports of the next child may run beside its children, unless there are
+    cores to spare: its times are of nanoseconds."""
+    paced: ClassVar[bool] = False
+    """Whether it gives times at the machine's core pace, read where addresses are not randomized:
+    both move what a cached call takes by several percent from process to process."""
+
+    @abstractmethod
+    def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
+        """Return what gets a document each: names of `allocators`, mostly."""
+
+    def framework(self, subject: str) -> str:
+        """Return what that subject needs, which decides about the stack it is measured under."""
+        return BARE
+
+    @abstractmethod
+    def requests(self, subject: str, profile: Profile) -> list[Request]:
+        """Return the children to start for that subject, in order."""
+
+    def prepare(self, request: Request) -> None:
+        """In the child, before its turn: import what is slow, touch no GPU."""
+
+    @abstractmethod
+    def measure(self, request: Request, recorder: Recorder) -> None:
+        """In the child: measure and report. What is raised ends this child only."""
+
+    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+        """Return the document's figures: those of all children, unless a subclass joins them."""
+        return [figure for outcome in outcomes for figure in outcome.figures]

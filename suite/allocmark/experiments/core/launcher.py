@@ -1,0 +1,260 @@
+"""The parent of all probes: a fresh process each, its environment set before any import.
+
+A child may be killed, crash, hang or report rubbish: each becomes a `Failure` with a reason, what
+it had sent before is kept, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from typing import IO, Any
+
+from allocmark.experiments.core.request import Outcome, Request
+from allocmark.schema.documents import Failure, well_formed
+from allocmark.schema.figure import Axis, Figure, Series
+from allocmark.system import bytecode, interpreters
+from allocmark.system.address_layout import fixed_addresses
+from allocmark.system.errors import NotMeasurableError
+
+# What a user may have exported for other programs must not leak into a measurement.
+_RESET = (
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_HIP_ALLOC_CONF",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_LAUNCH_BLOCKING",
+    "TF_FORCE_GPU_ALLOW_GROWTH",
+    "TF_GPU_ALLOCATOR",
+    "TF_ENABLE_GPU_GARBAGE_COLLECTION",
+    "TF_DEVICE_MIN_SYS_MEMORY_IN_MB",
+    "TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC",
+    "XLA_PYTHON_CLIENT_PREALLOCATE",
+    "XLA_PYTHON_CLIENT_ALLOCATOR",
+)
+_KEPT_STDERR = 16_000
+_THROWN = "what():  "
+"""How C++ names the error that ended the process; behind it come addresses of its calls."""
+AHEAD = max(1, min(5, (os.cpu_count() or 1) // 3))
+"""How many processes import while one measures: enough to hide seconds of imports behind short
+measurements, few enough to leave most cores to the one that measures."""
+CORES_TO_SPARE = AHEAD > 1
+"""Whether imports on some cores leave quiet ones to a child that must be alone."""
+
+
+def child_environment(request: Request) -> dict[str, str]:
+    """Return the whole environment of a child: ours, less stray settings, plus the request's.
+
+    Hashing is seeded alike in all, so that one process differs from the next in one thing less.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in _RESET}
+    ours = interpreters.environment(request.framework, bytecode.kept(kept))
+    return {**ours, "PYTHONHASHSEED": "0", **request.environment}
+
+
+class Child:
+    """One started process: prepares at once, measures when told to."""
+
+    def __init__(self, request: Request) -> None:
+        if why := interpreters.left_out(request.framework):
+            raise NotMeasurableError(f"{request.framework} is left out of this run: {why}")
+        self.request = request
+        read_end, write_end = os.pipe()
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+        try:
+            command = interpreters.command(
+                request.framework, "allocmark.experiments.child", [str(write_end)]
+            )
+            with fixed_addresses() if request.fixed_addresses else contextlib.nullcontext():
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._stderr,
+                    env=child_environment(request),
+                    pass_fds=[write_end],
+                    start_new_session=True,  # So that it and its children can be killed as one.
+                )
+        except OSError as error:
+            os.close(read_end)
+            self._stderr.close()
+            python = interpreters.interpreter(request.framework)
+            raise NotMeasurableError(
+                f"{python} cannot be started ({error.strerror}): "
+                f"set {interpreters.variable(request.framework)} to another Python"
+            ) from error
+        finally:
+            os.close(write_end)
+        self._pipe = read_end
+        self._tell(json.dumps(request.to_json()))
+
+    def run(self) -> Outcome:
+        """Let it measure; return what it reported and how it ended."""
+        begin = time.monotonic()
+        self._tell("go")
+        lines, timed_out = self._read(begin + self.request.limit_s)
+        if timed_out:
+            self.kill()
+        code = self._process.wait()
+        seconds = time.monotonic() - begin
+        outcome = _parse(self.request, seconds, lines)
+        if not outcome.finished:
+            reason = (
+                f"stopped after its time limit of {self.request.limit_s:.0f} s"
+                if timed_out
+                else ending(code, self._error_text())
+            )
+            outcome.failures.append(Failure(outcome.stage, reason))
+        self.close()
+        return outcome.seal()
+
+    def kill(self) -> None:
+        """End the child and everything it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Release what the child holds here; kills it if it still runs."""
+        if self._process.poll() is None:
+            self.kill()
+            self._process.wait()
+        if self._process.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+        self._stderr.close()
+
+    def _tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # It has died already; `run` finds out why.
+
+    def _read(self, deadline: float) -> tuple[list[bytes], bool]:
+        """Read to the end of the pipe, or until the deadline."""
+        pieces: list[bytes] = []
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return b"".join(pieces).split(b"\n"), True
+            ready, _, _ = select.select([self._pipe], [], [], left)
+            if ready:
+                piece = os.read(self._pipe, 1 << 20)
+                if not piece:
+                    return b"".join(pieces).split(b"\n"), False
+                pieces.append(piece)
+
+    def _error_text(self) -> str:
+        self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, self._stderr.tell() - _KEPT_STDERR))
+        return self._stderr.read().decode(errors="replace")
+
+
+class _Parsed:
+    """An outcome while it is being read."""
+
+    def __init__(self, request: Request, seconds: float) -> None:
+        self.request, self.seconds = request, seconds
+        self.figures: list[Figure] = []
+        self.series: list[Series] = []
+        self.failures: list[Failure] = []
+        self.notes: dict[str, Axis] = {}
+        self.spent: dict[str, float] = {}
+        self.stage, self.finished = "start", False
+
+    def take(self, kind: str, data: Mapping[str, Any]) -> None:
+        match kind:
+            case "figure":
+                self.figures.append(Figure.from_json(data))
+            case "series":
+                self.series.append(Series.from_json(data))
+            case "failure":
+                self.failures.append(Failure(**data))
+            case "note":
+                self.notes[data["name"]] = data["value"]
+            case "spent":
+                self.spent[data["name"]] = self.spent.get(data["name"], 0.0) + data["seconds"]
+            case "stage":
+                self.stage = data["name"]
+            case "done":
+                self.finished = True
+
+    def seal(self) -> Outcome:
+        return Outcome(
+            *(self.request, self.seconds, self.figures, self.series),
+            *(self.failures, self.notes, self.spent),
+        )
+
+
+def _parse(request: Request, seconds: float, lines: Sequence[bytes]) -> _Parsed:
+    parsed = _Parsed(request, seconds)
+    for line in lines:
+        try:
+            message = json.loads(well_formed(line))
+            parsed.take(message["kind"], message["data"])
+        except (ValueError, TypeError, KeyError):
+            continue  # Half a line: the child died while it wrote.
+    return parsed
+
+
+def ending(code: int, stderr: str) -> str:
+    """Say in one sentence how a child ended that should not have."""
+    said = [line for line in stderr.splitlines() if line.strip()]
+    thrown = (line.partition(_THROWN)[2] for line in said if _THROWN in line)
+    last = next(thrown, said[-1] if said else "")
+    if code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return f"the process was ended by {name}" + (f": {last}" if last else "")
+    return f"the process ended with exit code {code}" + (f": {last}" if last else "")
+
+
+def launch_all(requests: Sequence[Request], ahead: int = AHEAD) -> Generator[Outcome, None, None]:
+    """Run the requests one after another, `ahead` of them importing while one measures.
+
+    Beside one that is to be alone none does, unless there are cores to spare.
+    """
+    waiting: deque[Child | Outcome] = deque()
+    queue = deque(requests)
+    last_alone = False
+    try:
+        while queue or waiting:
+            while queue and len(waiting) <= ahead and not (waiting and last_alone):
+                last_alone = queue[0].alone and not CORES_TO_SPARE
+                waiting.append(_started(queue.popleft()))
+            first = waiting[0]
+            yield first.run() if isinstance(first, Child) else first
+            waiting.popleft()
+    finally:
+        for child in waiting:
+            if isinstance(child, Child):
+                child.close()
+
+
+def _started(request: Request) -> Child | Outcome:
+    """Start a child, or say why it could not be."""
+    try:
+        return Child(request)
+    except NotMeasurableError as error:
+        return Outcome(request, 0.0, failures=[Failure("start", str(error))])
+
+
+def launch(request: Request) -> Outcome:
+    """Run one request."""
+    (outcome,) = launch_all([request])
+    return outcome

@@ -1,0 +1,41 @@
+"""What the processes of one document reported, joined."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from allocmark.experiments.core.experiment import Experiment
+from allocmark.experiments.core.request import Outcome
+from allocmark.schema.documents import Failure
+from allocmark.schema.figure import Axis, Figure
+
+
+def combined(
+    experiment: Experiment, outcomes: Sequence[Outcome], failures: list[Failure]
+) -> list[Figure]:
+    """Join the outcomes; an experiment that cannot must not lose what its children read."""
+    try:
+        return experiment.combine(outcomes)
+    except Exception as error:
+        failures.append(Failure("combine", f"{type(error).__name__}: {error}"))
+        return [figure for outcome in outcomes for figure in outcome.figures]
+
+
+def notes(outcomes: Sequence[Outcome]) -> dict[str, Axis | list[Axis]]:
+    """Return the named values of all children: one where they agree, all where they differ."""
+    told: dict[str, list[Axis]] = {}
+    for outcome in outcomes:
+        for name, value in outcome.notes.items():
+            values = told.setdefault(name, [])
+            if value not in values:
+                values.append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in told.items()}
+
+
+def spent(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Return the seconds of each stage over all children."""
+    total: Counter[str] = Counter()
+    for outcome in outcomes:
+        total.update(outcome.spent)
+    return {name: round(seconds, 3) for name, seconds in total.items()}

@@ -1,0 +1,91 @@
+"""The child's side of the pipe: each reading is sent as it is made, so a crash loses none."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from allocmark.machine.stack import emulator_refusal
+from allocmark.schema.documents import ERROR_NOTE
+from allocmark.schema.figure import Axis, Figure, Series
+
+_ADVICE = " If reserved but unallocated memory is large"
+"""From here on torch's message at an OOM recommends a setting, and a page about it."""
+
+
+def in_words(error: Exception) -> str:
+    """Return an error as a reason: its sentence, or a framework's class and first line.
+
+    What follows in a framework's message is advice. Where the emulated driver refused something,
+    that is the cause behind what the framework says.
+    """
+    first, *_ = str(error).splitlines() or [""]
+    text, *_ = first.partition(_ADVICE)
+    if type(error).__module__.partition(".")[0] != "allocmark":
+        text = f"{type(error).__name__}: {text}"
+    cause = emulator_refusal(text)
+    return f"{text}: {cause}" if cause and cause not in text else text
+
+
+class Recorder:
+    """Writes one JSON line for each reading to the pipe that the parent reads."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def figure(self, figure: Figure) -> None:
+        """Send one figure."""
+        self._send("figure", figure.to_json())
+
+    def missing(
+        self,
+        metric: str,
+        unit: str,
+        reason: str,
+        axes: Mapping[str, Axis] | None = None,
+    ) -> None:
+        """Send an empty cell with the reason why."""
+        self.figure(Figure(metric, unit, "exact", "none", axes or {}, reason=reason))
+
+    def series(self, name: str, axes: Mapping[str, Axis], **columns: Sequence[float]) -> None:
+        """Send one curve."""
+        self._send("series", Series(name, axes, columns).to_json())
+
+    def told(self, when: str, text: str) -> None:
+        """Send what a user is told: an error's class and the first line of its text."""
+        self.note(f"{ERROR_NOTE}{when}", text)
+
+    def note(self, name: str, value: Axis) -> None:
+        """Send a named value that is no figure."""
+        self._send("note", {"name": name, "value": value})
+
+    def failure(self, stage: str, reason: str) -> None:
+        """Send that a stage could not be finished."""
+        self._send("failure", {"stage": stage, "reason": reason})
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Name what is being done, so that a crash can say where; go on after what can't be had.
+
+        Any exception inside becomes a failure of this stage alone, and the next stage runs. How
+        long it took is told, so that a document says where the time of a run goes.
+        """
+        self._send("stage", {"name": name})
+        begin = time.monotonic()
+        try:
+            yield
+        except Exception as error:
+            self.failure(name, in_words(error))
+        finally:
+            self._send("spent", {"name": name, "seconds": time.monotonic() - begin})
+
+    def done(self) -> None:
+        """Send that everything was reported: the parent takes a missing one for a crash."""
+        self._send("done", {})
+
+    def _send(self, kind: str, data: Mapping[str, object]) -> None:
+        self._stream.write(json.dumps({"kind": kind, **{"data": data}}, allow_nan=False) + "\n")
+        self._stream.flush()

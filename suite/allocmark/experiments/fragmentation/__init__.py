@@ -1,0 +1,1 @@
+"""What an allocator holds beyond what a workload asks for."""

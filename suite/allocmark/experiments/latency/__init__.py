@@ -1,0 +1,1 @@
+"""What an allocation costs: hits, misses and releases."""

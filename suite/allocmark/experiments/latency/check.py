@@ -1,0 +1,130 @@
+"""What the timing loops themselves cost, and whether a second program part reads the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+
+from allocmark.allocators.torch_caching import import_torch
+from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.latency.cells import CROSS_SIZES, LEVELS, Cell
+from allocmark.experiments.latency.levels import Bench
+from allocmark.meters.quiet import AT_ONE_PACE
+from allocmark.meters.timing import Loop, NativeLoop
+from allocmark.meters.timing_cross import CrossCheck
+from allocmark.meters.timing_python import PythonLoop, nothing
+from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.intervals import sampled_figure
+from allocmark.system.errors import NotMeasurableError
+
+EMPTY_PAIR_NS = 20
+FLAG_EMPTY = "over-20-ns"
+CROSS_TOLERANCE = 0.10
+FLAG_CROSS = "over-10-percent"
+
+_NATIVE_PAIRS, _PYTHON_PAIRS = 2000, 200
+_CROSS_PAIRS = 32
+_CLOCK_RUNS = 20
+_WARM_UP_S = 0.05
+_UNITS = {"cross_check_loop_ns": "ns", "cross_check_program_ns": "ns", "cross_check_ratio": "ratio"}
+
+
+def measure_cost(bench: Bench, batches: int, recorder: Recorder) -> None:
+    """Record the empty pair and the clock of each level's loop."""
+    _warm_up()
+    for level in LEVELS:
+        loop = bench.loops.get(level)
+        if loop is None:
+            why = bench.why_empty(Cell("miss", "pair", level, "host")) or ""
+            recorder.missing("empty_pair_ns", "ns", why, {"level": level})
+            recorder.missing("clock_ns", "ns", why, {"level": level})
+            continue
+        empty, pairs = _empty(bench, loop)
+        taken = bench.quiet.take(partial(empty.pairs, 0, pairs), batches)
+        samples = [round(pair_ns * factor, 3) for pair_ns, factor in taken]
+        meter = f"{loop.meter}, {pairs} empty pairs a batch{AT_ONE_PACE}"
+        figure = sampled_figure("empty_pair_ns", "ns", "time", meter, {"level": level}, samples)
+        if isinstance(loop, NativeLoop) and (figure.value or 0) > EMPTY_PAIR_NS:
+            figure = replace(figure, flags=(*figure.flags, FLAG_EMPTY))
+        recorder.figure(figure)
+        clock = bench.clock if isinstance(loop, NativeLoop) else "perf_counter_ns"
+        runs = bench.quiet.take(loop.clock_ns, _CLOCK_RUNS)
+        samples = [round(float(np.median(clock_ns)) * factor, 1) for clock_ns, factor in runs]
+        meter = f"{clock}, medians of {len(runs.readings[0])} readings{AT_ONE_PACE}"
+        recorder.figure(sampled_figure("clock_ns", "ns", "time", meter, {"level": level}, samples))
+
+
+def measure_check(bench: Bench, batches: int, recorder: Recorder) -> None:
+    """Record a torch hit as the loop and as the separate program part read it, in turns."""
+    for size in CROSS_SIZES:
+        try:
+            figures = _check(bench, size, batches)
+        except NotMeasurableError as error:
+            for metric, unit in _UNITS.items():
+                recorder.missing(metric, unit, str(error), {"bytes": size})
+        else:
+            for figure in figures:
+                recorder.figure(figure)
+
+
+def _warm_up() -> None:
+    """Let the processor reach its working clock before anything is read."""
+    loop = NativeLoop.empty("aoti")
+    until = time.monotonic() + _WARM_UP_S
+    while time.monotonic() < until:
+        loop.pairs(0, _NATIVE_PAIRS)
+
+
+def _empty(bench: Bench, loop: Loop) -> tuple[Loop, int]:
+    if isinstance(loop, NativeLoop):
+        return NativeLoop.empty(bench.shape or "aoti"), _NATIVE_PAIRS
+    return PythonLoop(nothing, None, time.monotonic, loop.meter), _PYTHON_PAIRS
+
+
+def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
+    if bench.shape != "aoti":
+        raise NotMeasurableError(
+            f"the separate program part calls torch's C entry points, and {bench.allocator.name} "
+            "has none"
+        )
+    reason = bench.why_not_fit(size)
+    if reason:
+        raise NotMeasurableError(reason)
+    program = CrossCheck(Path(import_torch().__path__[0]) / "lib" / "libtorch_cuda.so")
+    loop = bench.loops["allocator"]
+    loop.pairs(size, _CROSS_PAIRS)
+    program.pairs(size, _CROSS_PAIRS)
+    # Who goes first changes with each turn, so that neither always finds the caches warm.
+    loop_first = cycle((True, False))
+
+    def turn() -> tuple[float, float]:
+        if next(loop_first):
+            our = loop.pairs(size, _CROSS_PAIRS)
+            return our, program.pairs(size, _CROSS_PAIRS)
+        their = program.pairs(size, _CROSS_PAIRS)
+        return loop.pairs(size, _CROSS_PAIRS), their
+
+    taken = bench.quiet.take(turn, batches)
+    ours = [round(our * factor, 2) for (our, _), factor in taken]
+    theirs = [round(their * factor, 2) for (_, their), factor in taken]
+    bench.clean()
+    axes = {"bytes": size}
+    ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
+    ratio = sampled_figure("cross_check_ratio", "ratio", "time", "both", axes, ratios)
+    if abs((ratio.value or 0) - 1) > CROSS_TOLERANCE:
+        ratio = replace(ratio, flags=(*ratio.flags, FLAG_CROSS))
+    return [
+        _at_one_pace("cross_check_loop_ns", loop.meter, axes, ours),
+        _at_one_pace("cross_check_program_ns", program.meter, axes, theirs),
+        ratio,
+    ]
+
+
+def _at_one_pace(metric: str, meter: str, axes: Mapping[str, Axis], samples: list[float]) -> Figure:
+    return sampled_figure(metric, "ns", "time", f"{meter}{AT_ONE_PACE}", axes, samples)

@@ -1,0 +1,136 @@
+"""What an allocation costs, by the way it takes, its size, and who asks.
+
+One child for each allocator. Document ``latency``, subject = allocator.
+
+``call_ns`` (ns, time) has the axes
+
+- ``path``: ``first`` (the first call of that size at that level in the process), ``miss`` (nothing
+  is cached: the driver is asked), ``hit`` (a block of that size was just freed and is cached),
+  ``give-back`` (exactly one cached block is returned to the driver);
+- ``call``: ``alloc``, ``free``, ``pair`` (both). Not every path has every call: see `CELLS`.
+  ``give-back`` has ``free`` only: the trim (``empty_cache``) of an allocator that caches, the
+  free of one that does not, and the synchronization that empties a driver pool with release
+  threshold 0. The ``free`` of a ``miss`` is the one that follows the missed allocation;
+- ``level``: ``allocator`` (its own entry point: native loop where it has C entry points) or ``op``
+  (the framework's operation, called and dropped by a line of Python);
+- ``wait``: ``host`` (until the call returns) or ``complete`` (until the stream is synchronized
+  after it; the synchronization is part of the reading);
+- ``bytes``: `SIZES`, the same on every machine.
+
+`value` is the median. Hits: means of batches (``meter`` says how many calls a batch has), taken in
+turns over all sizes; in ``complete`` cells single calls. Misses, give-backs: single calls, all of
+them in `samples`, whose minimum, maximum and count are meant to be shown; the two levels take turns.
+First: one reading. Libraries beside the base allocators are read up to 8 GiB.
+
+Further figures:
+
+| metric | unit | axes | meaning |
+| --- | --- | --- | --- |
+| ``call_p99_ns`` | ns | path=hit, call, level, wait=host, bytes | 99th percentile of calls timed one by one, the clock's cost in it; `samples` and `counts` are the lossless histogram |
+| ``empty_pair_ns`` | ns | level | a pair of functions that do nothing, in the same loop; flag ``over-20-ns`` |
+| ``clock_ns`` | ns | level | two readings of the clock with nothing in between |
+| ``cross_check_loop_ns`` | ns | bytes | a torch hit pair by the native loop, in turns with |
+| ``cross_check_program_ns`` | ns | bytes | the same by a program part that shares no code with it |
+| ``cross_check_ratio`` | ratio | bytes | program / loop of each turn; flag ``over-10-percent`` |
+
+Nothing is subtracted from anything. All but single cold calls are read on quiet cores
+(`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. Hits, also
+until completion, and all that is read of loops and clocks, need the core alone and are given at one
+core pace: each reading times ``core pace ns`` over what the core's chain of multiplications took
+beside it (the meter says so). All else is given as read. The process runs without randomized
+addresses, where the system lets it. Notes: ``clock`` (the native clock), ``cpus`` (how many the
+measuring thread may run on), ``refused readings`` (the share that was not taken because the core
+was disturbed), ``core pace ns`` (this machine's, see `machine_pace`), ``core pace seen ns`` (the
+median during the readings: a hit as the clock saw it is the figure times the second over the
+first), ``address layout``.
+"""  # noqa: E501 - a table's row is one line
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from allocmark.allocators.base import Allocator, Tier
+from allocmark.experiments.core.allocator_experiment import AllocatorExperiment
+from allocmark.experiments.core.experiment import Profile
+from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.latency.cells import CELLS, CROSS_SIZES, SIZES, expected
+from allocmark.experiments.latency.check import measure_check, measure_cost
+from allocmark.experiments.latency.hits import measure_hits
+from allocmark.experiments.latency.levels import Bench
+from allocmark.experiments.latency.misses import measure_misses
+from allocmark.experiments.shared.replay_helpers import allocator_of, fill, is_base
+from allocmark.meters.timing import library
+from allocmark.meters.timing_python import no_garbage_collection
+from allocmark.schema.figure import Figure
+from allocmark.system.address_layout import address_layout
+from allocmark.system.units import GIB
+
+__all__ = ["CELLS", "CROSS_SIZES", "EXPERIMENT", "SIZES", "Latency"]
+
+_LIMIT_S = 120.0
+_LARGEST_OF_TIER = {Tier.LIBRARY: 8 * GIB}
+"""A larger block takes the driver the same, whoever asks: the base allocators show how long."""
+_LEAST_MISSES = {"full": 5}
+_LEAST_QUICK = 1
+"""A quick run takes fewer samples of misses that cost more than the whole of their budget."""
+
+
+class Latency(AllocatorExperiment):
+    """All sizes, paths and levels of one allocator in one process."""
+
+    name = "latency"
+    alone = True
+    paced = True
+
+    def measures(self, allocator: Allocator, profile: Profile) -> bool:
+        """Whether it is a base allocator or, in full, no mere setting of one."""
+        return is_base(allocator) or (profile.all_settings and allocator.tier is not Tier.SETTING)
+
+    def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
+        parameters = {
+            "sizes": list(SIZES),
+            "hit_batches": profile.hit_batches,
+            "single_calls": profile.single_calls,
+            "miss_samples": profile.miss_samples,
+            "miss_seconds": profile.miss_seconds,
+            "largest_bytes": profile.largest_bytes or _LARGEST_OF_TIER.get(allocator.tier),
+            "least_misses": _LEAST_MISSES.get(profile.name, _LEAST_QUICK),
+        }
+        return [parameters]
+
+    def limit_s(self, parameters: Mapping[str, Any]) -> float:
+        return _LIMIT_S
+
+    def prepare(self, request: Request) -> None:
+        super().prepare(request)
+        library()
+
+    def measure(self, request: Request, recorder: Recorder) -> None:
+        allocator = allocator_of(request)
+        allocator.open(request.device)
+        parameters: Any = request.parameters
+        bench = Bench(allocator, parameters["largest_bytes"], request.pace_ns)
+        recorder.note("clock", bench.clock)
+        recorder.note("cpus", len(os.sched_getaffinity(0)))
+        with no_garbage_collection(), bench.quiet:
+            with recorder.stage("loop cost"):
+                measure_cost(bench, parameters["hit_batches"], recorder)
+            with recorder.stage("misses"):
+                measure_misses(bench, parameters, recorder)
+            with recorder.stage("hits"):
+                measure_hits(bench, parameters, recorder)
+            with recorder.stage("cross check"):
+                measure_check(bench, parameters["hit_batches"], recorder)
+        bench.quiet.tell(recorder.note)
+        recorder.note("address layout", address_layout())
+
+    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+        """Return the figures, with a reason in every cell that was not reached."""
+        sizes = [size for o in outcomes for size in o.request.parameters["sizes"]]
+        return fill(outcomes, expected(sizes))
+
+
+EXPERIMENT = Latency()

@@ -1,0 +1,1 @@
+"""Which hole an allocator takes, and when freed neighbours become one."""

@@ -1,0 +1,1 @@
+"""What the counters show, and what comes before an OOM."""

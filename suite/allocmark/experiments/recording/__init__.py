@@ -1,0 +1,1 @@
+"""A recorded job replayed under one setting: the process behind a replay."""

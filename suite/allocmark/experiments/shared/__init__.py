@@ -1,0 +1,1 @@
+"""What several experiments use: replays, ballast, block maps, searches."""

@@ -1,0 +1,105 @@
+"""torch's memory by address over the events of a replay, as a picture of few cells.
+
+Series ``address_map``: event, live, cached, split and stuck bytes at some points. Series
+``address_cells``: kind, `CELLS` for each point, lowest address first; addresses that no segment
+ever held are left out. Kinds: 0 not reserved, 1 cached, 2 live, 3 stuck, 4 split.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocmark.allocators.torch_caching import import_torch
+from allocmark.experiments.core.recorder import Recorder
+
+CELLS = 160
+POINTS = 120
+NOTHING, CACHED, LIVE, STUCK, SPLIT = range(5)
+_STATES = {"inactive": CACHED, "active_allocated": LIVE}
+_MOST_SECONDS = 2.0
+"""A snapshot of many blocks takes milliseconds: the picture must not cost more than the replay."""
+Rows = NDArray[np.int64]
+
+
+class AddressMap:
+    """Takes the map at points of one replay."""
+
+    def __init__(self, device: int) -> None:
+        self._device = device
+        self._taken: list[tuple[int, Rows]] = []
+        self._seconds = 0.0
+
+    def take(self, event: int) -> None:
+        """Take the map after that event, while there is time."""
+        if self._seconds > _MOST_SECONDS:
+            return
+        begin = time.perf_counter()
+        rows: list[tuple[int, int, int]] = []
+        for segment in import_torch().cuda.memory_snapshot():
+            if segment["device"] != self._device:
+                continue
+            blocks, at = segment["blocks"], segment["address"]
+            free = SPLIT if any(b["state"] != "inactive" for b in blocks) else CACHED
+            for block in blocks:
+                kind = _STATES.get(block["state"], STUCK)
+                rows.append((at, block["size"], free if kind == CACHED else kind))
+                at += block["size"]
+        self._taken.append((event, np.array(sorted(rows), np.int64).reshape(-1, 3)))
+        self._seconds += time.perf_counter() - begin
+
+    def send(self, recorder: Recorder) -> None:
+        """Send what was taken."""
+        totals = [
+            [int(rows[rows[:, 2] == kind, 1].sum()) for kind in (LIVE, CACHED, SPLIT, STUCK)]
+            for _event, rows in self._taken
+        ]
+        live, cached, split, stuck = zip(*totals, strict=True) if totals else ((), (), (), ())
+        events = [event for event, _rows in self._taken]
+        columns = {"live": live, "cached": cached, "split": split, "stuck": stuck}
+        recorder.series("address_map", {}, event=events, **columns)
+        kinds = cells([rows for _event, rows in self._taken])
+        recorder.series("address_cells", {}, kind=kinds.ravel().tolist())
+
+
+def cells(maps: list[Rows]) -> NDArray[np.int64]:
+    """Return the kind of each cell of each map: rows of address, size and kind, by address."""
+    starts, ends = _ranges(maps)
+    total = int((ends - starts).sum())
+    drawn = np.zeros((len(maps), CELLS), np.int64)
+    if not total:
+        return drawn
+    before = np.concatenate([[0], np.cumsum(ends - starts)])
+    edges = np.linspace(0, total, CELLS + 1)
+    for place, rows in enumerate(maps):
+        inside = np.searchsorted(starts, rows[:, 0], side="right") - 1
+        first = before[inside] + rows[:, 0] - starts[inside]
+        shares = [_share(first, rows, kind, edges) for kind in (CACHED, LIVE, STUCK, SPLIT)]
+        nothing = np.diff(edges) - np.sum(shares, axis=0)
+        drawn[place] = np.argmax(np.stack([nothing, *shares]), axis=0)
+    return drawn
+
+
+def _ranges(maps: list[Rows]) -> tuple[Rows, Rows]:
+    """Return the ranges of addresses that were ever reserved, merged."""
+    every = np.concatenate([np.zeros((0, 3), np.int64), *maps])
+    every = every[np.argsort(every[:, 0], kind="stable")]
+    starts, ends = every[:, 0], np.maximum.accumulate(every[:, 0] + every[:, 1])
+    new = np.ones(len(every), bool)
+    new[1:] = starts[1:] > ends[:-1]
+    last = np.flatnonzero(new)[1:] - 1
+    return starts[new], ends[np.append(last, len(every) - 1)] if len(every) else ends
+
+
+def _share(first: Rows, rows: Rows, kind: int, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the bytes of one kind in each cell."""
+    chosen = rows[:, 2] == kind
+    if not chosen.any():
+        return np.zeros(len(edges) - 1)
+    begin, size = first[chosen], rows[chosen, 1]
+    points = np.stack([begin, begin + size], 1).ravel()
+    after = np.cumsum(size)
+    values = np.stack([after - size, after], 1).ravel()
+    return np.diff(np.interp(edges, points, values, left=0, right=int(after[-1])))

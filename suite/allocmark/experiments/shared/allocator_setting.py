@@ -1,0 +1,111 @@
+"""Whether an allocator's setting is really in force, asked of the framework itself.
+
+A setting that a release does not know, or that another variable overrides, would otherwise fill
+a column of the table with figures of the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from allocmark.allocators.base import Allocator
+from allocmark.allocators.torch_caching import import_torch
+from allocmark.system.errors import NotMeasurableError
+from allocmark.system.units import MIB
+
+_CONF = "PYTORCH_CUDA_ALLOC_CONF"
+_NO_CACHE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+_PROBE_BYTES = 21 * MIB
+
+
+def setting_in_force(allocator: Allocator) -> str:
+    """Return the setting under which an opened allocator works, in the framework's own words.
+
+    Raises `NotMeasurableError` where the framework says that it works under another one.
+    """
+    asked = ",".join(f"{name}={value}" for name, value in allocator.environment.items())
+    if allocator.framework != "torch":
+        return allocator.setting() or asked or "as it comes"
+    torch = import_torch()
+    if _NO_CACHE in allocator.environment:
+        _check_uncached(allocator, torch)
+        return asked
+    conf = allocator.environment.get(_CONF, "")
+    wanted = dict(pair.split(":", 1) for pair in conf.split(",") if ":" in pair)
+    backend = torch.cuda.get_allocator_backend()
+    _demand("backend", wanted.pop("backend", "native"), backend)
+    if backend != "native":
+        return f"backend:{backend}"
+    told = _told(torch)
+    for name, value in wanted.items():
+        _check(name, value, told)
+    if wanted.get("expandable_segments") == "True":
+        _check_expandable(allocator, torch)
+    words = ",".join(f"{name}:{_short(value)}" for name, value in sorted(told.items()))
+    return words + _idle(wanted, torch)
+
+
+def _told(torch: Any) -> Mapping[str, Any]:
+    """Return torch's account of its settings, without its copy of the environment."""
+    snapshot = torch.cuda.memory._snapshot()
+    return {
+        name: value
+        for name, value in snapshot.get("allocator_settings", {}).items()
+        if not name.startswith("PYTORCH_")
+    }
+
+
+def _check(name: str, value: str, told: Mapping[str, Any]) -> None:
+    """Compare one setting; what a release does not tell is taken as given."""
+    if name == "expandable_segments" and name in told:
+        _demand(name, value, str(told[name]))
+    elif name == "max_split_size_mb" and "max_split_size" in told:
+        _demand(name, value, str(told["max_split_size"] // MIB))
+    elif name == "garbage_collection_threshold" and name in told:
+        _demand(name, f"{float(value):.4f}", f"{told[name]:.4f}")
+    elif name == "roundup_power2_divisions" and name in told and value.isdigit():
+        _demand(name, value, ",".join(sorted({str(v) for v in told[name].values()})))
+
+
+def _idle(wanted: Mapping[str, str], torch: Any) -> str:
+    """Say of a setting in force that it does nothing here.
+
+    torch collects garbage only against a memory fraction below 1 (tried: without one, or with
+    1.0, nothing is ever collected).
+    """
+    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", lambda: 1.0)()
+    if "garbage_collection_threshold" in wanted and fraction >= 1:
+        return "; garbage_collection_threshold does nothing without a memory fraction below 1"
+    return ""
+
+
+def _check_expandable(allocator: Allocator, torch: Any) -> None:
+    """Make one segment: where the driver has no virtual memory management torch only warns."""
+    block = allocator.alloc(_PROBE_BYTES)
+    expandable = any(s.get("is_expandable", True) for s in torch.cuda.memory_snapshot())
+    allocator.free(block)
+    allocator.restart()
+    _demand("expandable_segments", "True", str(expandable))
+
+
+def _check_uncached(allocator: Allocator, torch: Any) -> None:
+    block = allocator.alloc(_PROBE_BYTES)
+    reserved = torch.cuda.memory_reserved()
+    allocator.free(block)
+    allocator.restart()
+    if reserved:
+        raise NotMeasurableError(f"{_NO_CACHE} is set, and torch caches all the same")
+
+
+def _demand(name: str, wanted: str, found: str) -> None:
+    if wanted != found:
+        raise NotMeasurableError(f"{name} should be {wanted}, and torch says it is {found}")
+
+
+def _short(value: Any) -> Any:
+    """Write one value for all sizes as that value."""
+    if isinstance(value, dict):
+        values = list(value.values())
+        return values[0] if len(set(values)) == 1 else values
+    return value

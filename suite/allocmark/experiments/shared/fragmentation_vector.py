@@ -1,0 +1,201 @@
+"""Fragmentation as a vector: what one run of a workload over an allocator cost, by every measure.
+
+A single number hides what matters: a waste ratio says nothing about whether the free bytes are
+one block or ten thousand, and neither says how many driver calls the waste has bought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from allocmark.allocators.base import Allocator, Capability, Stats
+from allocmark.cuda import runtime
+from allocmark.experiments.shared.replay_engine import Replay, Script, replay, spaced
+from allocmark.schema.figure import Figure, Kind
+from allocmark.schema.intervals import sampled_figure
+from allocmark.system.errors import NotMeasurableError
+
+METRICS: Mapping[str, str] = {
+    "peak_requested_bytes": "bytes",
+    "peak_allocated_bytes": "bytes",
+    "peak_reserved_bytes": "bytes",
+    "device_bytes": "bytes",
+    "waste_ratio": "ratio",
+    "largest_free_bytes": "bytes",
+    "segments": "segments",
+    "driver_allocs": "calls",
+    "driver_frees": "calls",
+    "retries": "retries",
+    "ooms": "failures",
+    "hit_share": "ratio",
+    "replay_seconds": "seconds",
+}
+"""Metric to unit, in the order of the table."""
+
+POINTS = 300
+_DEVICE_EVERY = 5
+"""A curve has `POINTS` points; the driver is asked at every fifth of them."""
+
+_FULLEST = 300
+"""Where only the driver can tell what is held, it is asked after so many events at the top."""
+
+DEVICE_METER = "cudaMemGetInfo, sampled"
+Curve = Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """One run: metric to value (or to the reason why it has none), and its curve."""
+
+    values: Mapping[str, float]
+    reasons: Mapping[str, str]
+    reserved_from_device: bool
+    curve: Curve
+
+
+def run_once(script: Script, allocator: Allocator) -> Vector:
+    """Run a workload from the allocator's clean state and read the whole vector.
+
+    Raises `NotMeasurableError` where it does not fit into the memory there is.
+    """
+    watch = _Watch(script, allocator)
+    also = [script.peak_event] if watch.counts_reserved else script.fullest_events(_FULLEST)
+    points = spaced(len(script), POINTS, also)
+    result = replay(script, allocator, watch.look, points)
+    if not result.completed:
+        raise NotMeasurableError(
+            f"ran out of memory at event {result.failed_event} of {len(script)}, asking for "
+            f"{result.failed_request_bytes} bytes: {result.error}"
+        )
+    return watch.vector(result)
+
+
+class _Watch:
+    """Reads counters along a run."""
+
+    def __init__(self, script: Script, allocator: Allocator) -> None:
+        self._script, self._allocator = script, allocator
+        self._first = allocator.stats()
+        self.counts_reserved = self._first.reserved_bytes is not None
+        self._last = self._at_peak = self._first
+        self._largest_free: int | None = None
+        self._free_at_start = runtime.memory_info()[0]
+        self._device_peak = self._seen = 0
+        self._columns: dict[str, list[float]] = {"event": [], "requested": []}
+
+    def look(self, event: int) -> None:
+        """Read after one event."""
+        stats = self._last = self._allocator.stats()
+        at_peak = event == self._script.peak_event
+        device = None
+        if not self.counts_reserved or at_peak or self._seen % _DEVICE_EVERY == 0:
+            device = self._free_at_start - runtime.memory_info()[0]
+            self._device_peak = max(self._device_peak, device)
+        self._seen += 1
+        if at_peak:
+            self._at_peak = stats
+            self._largest_free = self._allocator.largest_free_bytes()
+        self._note("event", event)
+        self._note("requested", self._script.live_bytes[event])
+        self._note("allocated", stats.allocated_bytes)
+        self._note("reserved", stats.reserved_bytes if self.counts_reserved else device)
+
+    def _note(self, column: str, value: float | None) -> None:
+        if value is not None:
+            self._columns.setdefault(column, []).append(value)
+
+    def vector(self, result: Replay) -> Vector:
+        """Return the vector of the run that has just ended."""
+        last, script = self._last, self._script
+        reserved = last.peak_reserved_bytes if self.counts_reserved else self._device_peak
+        calls = self._since_start(lambda stats: stats.driver_allocs)
+        found: dict[str, float | None] = {
+            "peak_requested_bytes": result.peak_requested_bytes,
+            "peak_allocated_bytes": last.peak_allocated_bytes,
+            "peak_reserved_bytes": reserved,
+            "device_bytes": self._device_peak,
+            "waste_ratio": 1 - result.peak_requested_bytes / reserved if reserved else None,
+            "largest_free_bytes": self._largest_free,
+            "segments": self._segments(),
+            "driver_allocs": calls,
+            "driver_frees": self._since_start(lambda stats: stats.driver_frees),
+            "retries": self._since_start(lambda stats: stats.retries),
+            "ooms": self._since_start(lambda stats: stats.ooms) or 0,
+            "hit_share": None if calls is None else 1 - calls / max(1, script.allocations),
+            "replay_seconds": result.seconds,
+        }
+        values = {name: value for name, value in found.items() if value is not None}
+        reasons = {name: self._why_missing(name) for name in METRICS if name not in values}
+        return Vector(values, reasons, not self.counts_reserved, self._columns)
+
+    def _since_start(self, read: Callable[[Stats], int | None]) -> int | None:
+        first, last = read(self._first), read(self._last)
+        return None if first is None or last is None else last - first
+
+    def _segments(self) -> int | None:
+        """Return the segments at the peak; torch counts expandable ones as none."""
+        return self._at_peak.segments or None
+
+    def _why_missing(self, metric: str) -> str:
+        name = self._allocator.name
+        if metric == "largest_free_bytes":
+            if Capability.CACHE not in self._allocator.capabilities:
+                return f"{name} keeps no free blocks"
+            return f"{name} does not tell what free blocks it holds"
+        if metric == "segments":
+            return f"{name} does not count its segments"
+        return f"{name} keeps no counter of this"
+
+
+def figures(
+    runs: Sequence[Vector], script: Script, allocator: Allocator, workload: str
+) -> list[Figure]:
+    """Return the cells of one workload: the first run's where bytes repeat, else all runs'.
+
+    Exact cells whose runs differ all the same are flagged ``does-not-repeat``.
+    """
+    axes = {"workload": workload}
+    cells: list[Figure] = []
+    for metric, unit in METRICS.items():
+        reasons = [run.reasons[metric] for run in runs if metric in run.reasons]
+        if reasons:
+            cells.append(Figure(metric, unit, "exact", "none", axes, reason=reasons[0]))
+            continue
+        samples = [run.values[metric] for run in runs]
+        kind, meter = _kind_and_meter(metric, script, allocator, runs[0].reserved_from_device)
+        if kind != "exact":
+            cells.append(sampled_figure(metric, unit, kind, meter, axes, samples))
+            continue
+        flags = ("does-not-repeat",) if len(set(samples)) > 1 else ()
+        cells.append(Figure(metric, unit, kind, meter, axes, samples[0], samples, flags=flags))
+    return cells
+
+
+def missing(workload: str, reason: str) -> list[Figure]:
+    """Return the cells of a workload that could not be run."""
+    axes = {"workload": workload}
+    return [
+        Figure(metric, unit, "exact", "none", axes, reason=reason)
+        for metric, unit in METRICS.items()
+    ]
+
+
+def repeats_exactly(script: Script, allocator: Allocator) -> bool:
+    """Whether bytes and counts repeat: a deferred free returns when the GPU has passed it."""
+    return Capability.EXACT in allocator.capabilities and not script.records_streams
+
+
+def _kind_and_meter(
+    metric: str, script: Script, allocator: Allocator, reserved_from_device: bool
+) -> tuple[Kind, str]:
+    if metric == "replay_seconds":
+        return "time", "host clock"
+    if metric == "peak_requested_bytes":
+        return "exact", "trace"
+    from_device = metric == "device_bytes" or (
+        reserved_from_device and metric in ("peak_reserved_bytes", "waste_ratio")
+    )
+    # Other processes can disturb what the driver says is free.
+    exact = repeats_exactly(script, allocator) and not from_device
+    return "exact" if exact else "sampled", DEVICE_METER if from_device else allocator.meter

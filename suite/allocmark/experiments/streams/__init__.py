@@ -1,0 +1,1 @@
+"""What streams, private pools and threads cost."""

@@ -1,0 +1,134 @@
+"""What streams cost an allocator that knows them: memory by pool, time by handoff, and threads.
+
+One child for each such allocator. Document ``streams``, subject = allocator.
+
+**Tasks on streams**, axes ``use``, ``streams`` (1, 2, 4, 8, 16), ``bytes`` (`SIZES`). A task
+allocates one block, has the GPU write it (and more, so that the GPU lags behind the host), and
+frees it; nothing waits for the GPU in between.
+
+- ``private``: `TASKS` tasks take turns over N streams, each block used on its own stream;
+- ``handoff``: the same, but each block is used on the next stream and ``record_stream`` is called
+  on it, so that its free waits for that stream (one stream alone has nobody to hand to);
+- ``one-shot``: N tasks, each on a stream made for it and never used again.
+
+| metric | unit | kind | meaning |
+| --- | --- | --- | --- |
+| ``reserved_bytes`` | bytes | exact* | held from the driver when all blocks have been freed, before any synchronization |
+| ``peak_reserved_bytes`` | bytes | exact* | the most held on the way |
+| ``pair_ns`` | ns | time | alloc and free of a task, with ``record_stream`` in a handoff; without each stream's first task, except in ``one-shot``, which has only such; on quiet cores and at one core pace, as hits are (`allocmark.meters.quiet`), flag ``noisy-cpu`` |
+
+exact*: ``sampled`` for allocators that do not repeat to the byte, and for ``handoff``.
+
+**Private pools**, axes ``pool`` (``mempool``: torch.cuda.MemPool, ``graph``: a captured CUDA graph)
+and ``stage``: ``held_bytes`` (bytes, exact), reserved bytes beyond those before, with `POOL_BLOCKS`
+blocks of `POOL_BLOCK_BYTES` ``live``, then ``dropped`` (all tensors deleted), ``emptied``
+(``empty_cache``), ``released`` (pool or graph deleted, then ``empty_cache``).
+
+**Threads**, axes ``threads`` (1, 2, 4, 8), ``stream`` (``own``: one for each thread, ``shared``:
+one for all). Native threads, no GIL: each makes `PAIRS` alloc-and-free pairs of cached blocks of
+`THREAD_BYTES`.
+
+| metric | unit | meaning |
+| --- | --- | --- |
+| ``throughput_per_s`` | pairs/s | all threads together, from the first one's start to the last one's end |
+| ``thread_pair_ns`` | ns | that time divided by the pairs of one thread: constant where there is no contention |
+| ``speedup`` | ratio | throughput over that of one thread in the same turn |
+
+Flag ``fewer-cpus``: more threads than processors to run them. Notes: ``cpus``, ``address layout`` and those of the quiet cores, as in `latency`.
+"""  # noqa: E501 - a table's row is one line
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from allocmark.allocators.base import Allocator, Capability, Tier
+from allocmark.experiments.core.allocator_experiment import AllocatorExperiment
+from allocmark.experiments.core.experiment import Profile
+from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.shared.replay_helpers import allocator_of, fill, is_base
+from allocmark.experiments.streams import pools, tasks, threads
+from allocmark.experiments.streams.pools import POOL_BLOCK_BYTES, POOL_BLOCKS
+from allocmark.experiments.streams.tasks import SIZES, TASKS
+from allocmark.experiments.streams.threads import PAIRS, THREAD_BYTES
+from allocmark.meters.quiet import QuietCores
+from allocmark.meters.timing import library
+from allocmark.meters.timing_python import no_garbage_collection
+from allocmark.schema.figure import Figure
+from allocmark.system.address_layout import address_layout
+
+__all__ = [
+    "EXPERIMENT",
+    "PAIRS",
+    "POOL_BLOCKS",
+    "POOL_BLOCK_BYTES",
+    "SIZES",
+    "TASKS",
+    "THREAD_BYTES",
+    "Streams",
+]
+
+_LIMIT_S = 120.0
+_REPEATS = 10
+_FEW_REPEATS = 4
+"""Of a quick run, and of settings of an allocator that is read in full anyway."""
+
+
+_ONE_LOCK = "a setting changes no lock: threads are measured with its base allocator"
+
+
+class Streams(AllocatorExperiment):
+    """All uses of streams, private pools and threads over one allocator in one process."""
+
+    name = "streams"
+    paced = True
+
+    def measures(self, allocator: Allocator, profile: Profile) -> bool:
+        streams = Capability.STREAMS in allocator.capabilities
+        return streams and (profile.all_settings or is_base(allocator))
+
+    def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
+        thorough = profile.all_settings and allocator.tier is not Tier.SETTING
+        repeats = _REPEATS if thorough else _FEW_REPEATS
+        return [{"repeats": repeats, "threads": allocator.tier is not Tier.SETTING}]
+
+    def limit_s(self, parameters: Mapping[str, Any]) -> float:
+        return _LIMIT_S
+
+    def prepare(self, request: Request) -> None:
+        super().prepare(request)
+        library()
+
+    def measure(self, request: Request, recorder: Recorder) -> None:
+        allocator = allocator_of(request)
+        allocator.open(request.device)
+        repeats: int = request.parameters["repeats"]
+        recorder.note("cpus", len(os.sched_getaffinity(0)))
+        recorder.note("address layout", address_layout())
+        with no_garbage_collection():
+            with recorder.stage("tasks"), QuietCores(request.pace_ns) as quiet:
+                tasks.measure(allocator, quiet, repeats, recorder)
+                quiet.tell(recorder.note)
+            with recorder.stage("threads"):
+                if request.parameters["threads"]:
+                    threads.measure(allocator, request.device, repeats, recorder)
+                else:
+                    threads.leave_out(_ONE_LOCK, recorder)
+            with recorder.stage("private pools"):
+                pools.measure(allocator, recorder)
+
+    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+        """Return the figures, with a reason in every cell that was not reached."""
+        return fill(
+            outcomes,
+            [
+                *tasks.expected(),
+                *pools.expected(),
+                *threads.expected(),
+            ],
+        )
+
+
+EXPERIMENT = Streams()

@@ -1,0 +1,99 @@
+"""Private pools of torch: what a memory pool or a captured graph holds back, and until when."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from allocmark.allocators.base import Allocator, Capability
+from allocmark.allocators.torch_caching import import_torch
+from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.shared.replay_helpers import restart
+from allocmark.schema.figure import Axis, Figure
+from allocmark.system.units import MIB
+
+POOL_BLOCKS = 4
+POOL_BLOCK_BYTES = 32 * MIB
+STAGES = ("live", "dropped", "emptied", "released")
+_METRIC = "held_bytes"
+
+
+def expected() -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
+    """Yield the axes of every cell with its metric and unit."""
+    for pool in _MAKERS:
+        for stage in STAGES:
+            yield {"pool": pool, "stage": stage}, {_METRIC: "bytes"}
+
+
+def measure(allocator: Allocator, recorder: Recorder) -> None:
+    """Record what each kind of pool holds at each stage."""
+    for pool, make in _MAKERS.items():
+        held: dict[str, int] = {}
+        why = "not reached"
+        if Capability.PRIVATE_POOLS not in allocator.capabilities:
+            why = str(allocator.lacks(Capability.PRIVATE_POOLS))
+        else:
+            restart(allocator)
+            try:
+                _follow(allocator, make, held)
+            except Exception as error:
+                why = in_words(error)
+                recorder.failure(f"private pool: {pool}", why)
+        meter = f"counters of {allocator.framework}"
+        for stage in STAGES:
+            axes = {"pool": pool, "stage": stage}
+            if stage in held:
+                value = float(held[stage])
+                recorder.figure(Figure(_METRIC, "bytes", "exact", meter, axes, value))
+            else:
+                recorder.missing(_METRIC, "bytes", why, axes)
+
+
+def _follow(
+    allocator: Allocator, make: Callable[[Allocator], tuple[Any, list[Any]]], held: dict[str, int]
+) -> None:
+    before = allocator.stats().reserved_bytes or 0
+
+    def read(stage: str) -> None:
+        allocator.synchronize()
+        held[stage] = (allocator.stats().reserved_bytes or 0) - before
+
+    owner, blocks = make(allocator)
+    read("live")
+    blocks.clear()
+    read("dropped")
+    allocator.trim()
+    read("emptied")
+    del owner
+    gc.collect()
+    allocator.trim()
+    read("released")
+
+
+def _memory_pool(allocator: Allocator) -> tuple[Any, list[Any]]:
+    torch = import_torch()
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        blocks = [allocator.op(POOL_BLOCK_BYTES) for _ in range(POOL_BLOCKS)]
+    return pool, blocks
+
+
+def _graph(allocator: Allocator) -> tuple[Any, list[Any]]:
+    torch = import_torch()
+    graph = torch.cuda.CUDAGraph()
+    blocks: list[Any] = []
+    with torch.cuda.graph(graph):
+        for _ in range(POOL_BLOCKS):
+            block: Any = allocator.op(POOL_BLOCK_BYTES)
+            block.zero_()
+            blocks.append(block)
+    del block
+    graph.replay()
+    return graph, blocks
+
+
+_MAKERS: Mapping[str, Callable[[Allocator], tuple[Any, list[Any]]]] = {
+    "mempool": _memory_pool,
+    "graph": _graph,
+}

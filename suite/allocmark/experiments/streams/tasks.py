@@ -1,0 +1,199 @@
+"""Tasks on streams: what each use of streams makes the allocator hold, and what it costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
+from dataclasses import replace
+from itertools import product
+
+from allocmark.allocators.base import Allocator, Capability
+from allocmark.cuda import runtime
+from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.shared.replay_helpers import restart
+from allocmark.meters.quiet import AT_ONE_PACE, FLAG_NOISY, Look, QuietCores
+from allocmark.schema.figure import Axis, Kind
+from allocmark.schema.intervals import sampled_figure
+from allocmark.system.units import MIB
+
+SIZES = (1 * MIB, 2 * MIB, 32 * MIB)
+"""The three classes of torch's segment sizes: 2 MiB, 20 MiB and as large as the block."""
+COUNTS = (1, 2, 4, 8, 16)
+USES = ("private", "handoff", "one-shot")
+TASKS = 64
+_BYTES = ("reserved_bytes", "peak_reserved_bytes")
+_UNITS = {"reserved_bytes": "bytes", "peak_reserved_bytes": "bytes", "pair_ns": "ns"}
+_ONE_SHOT_REPEATS = 4
+"""Fewer than the others get: each leaves 16 streams behind, and the driver waits for them all."""
+_QUIET_TASKS = 24
+"""Where fewer came from a quiet core, the least disturbed of the others are taken too."""
+_DISABLE_TIMING = 2
+_SCRATCH_BYTES = 256 * MIB
+"""What a task makes the GPU write besides its block: some 70 microseconds of an H200, longer than
+the host takes for a task, so that frees find the GPU still at work."""
+_METERS = {
+    "private": "Python loop over raw calls",
+    "handoff": "Python loop over tensors",
+    "one-shot": "Python loop over raw calls",
+}
+_now = time.perf_counter_ns
+
+
+def expected() -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
+    """Yield the axes of every cell with its metrics and their units."""
+    for use, count, size in product(USES, COUNTS, SIZES):
+        yield {"use": use, "streams": count, "bytes": size}, _UNITS
+
+
+def measure(allocator: Allocator, quiet: QuietCores, repeats: int, recorder: Recorder) -> None:
+    """Record every cell; one that fails holds its reason and disturbs no other."""
+    gpu = _Gpu(allocator)
+    for use, count, size in product(USES, COUNTS, SIZES):
+        axes: dict[str, Axis] = {"use": use, "streams": count, "bytes": size}
+        why = _why_empty(allocator, use, count)
+        times = min(repeats, _ONE_SHOT_REPEATS) if use == "one-shot" else repeats
+        try:
+            runs = [
+                _run(allocator, gpu, quiet, use, count, size) for _ in range(0 if why else times)
+            ]
+        except Exception as error:
+            why = in_words(error)
+            recorder.failure(f"{use} use of {count} streams", why)
+        if why:
+            for metric, unit in _UNITS.items():
+                recorder.missing(metric, unit, why, axes)
+        else:
+            _record(allocator, quiet, runs, axes, recorder)
+    gpu.close()
+    _clean(allocator)
+
+
+def _record(
+    allocator: Allocator,
+    quiet: QuietCores,
+    runs: list[_Run],
+    axes: dict[str, Axis],
+    recorder: Recorder,
+) -> None:
+    exact = Capability.EXACT in allocator.capabilities and axes["use"] != "handoff"
+    kind: Kind = "exact" if exact else "sampled"
+    for metric in _BYTES:
+        samples = [run.held[metric] for run in runs]
+        known = [value for value in samples if value is not None]
+        if known:
+            counters = f"counters of {allocator.framework}"
+            recorder.figure(sampled_figure(metric, "bytes", kind, counters, axes, known))
+        else:
+            why = f"{allocator.name} does not tell what it holds"
+            recorder.missing(metric, "bytes", why, axes)
+    times, noisy = quiet.choose([pair for run in runs for pair in run.pairs], _QUIET_TASKS)
+    meter = f"{_METERS[str(axes['use'])]}{AT_ONE_PACE}"
+    figure = sampled_figure("pair_ns", "ns", "time", meter, axes, [round(ns) for ns in times])
+    flags = (*figure.flags, FLAG_NOISY) if noisy else figure.flags
+    recorder.figure(replace(figure, flags=flags))
+
+
+def _why_empty(allocator: Allocator, use: str, count: int) -> str | None:
+    if use != "handoff":
+        return None
+    if Capability.RECORD_STREAM not in allocator.capabilities:
+        return str(allocator.lacks(Capability.RECORD_STREAM))
+    return "a handoff needs a second stream" if count == 1 else None
+
+
+class _Gpu:
+    """Work for the GPU on an allocator's streams: a block is written, a stream waits for another.
+
+    Streams are numbered by the allocator; those of one-shot tasks are never used again.
+    """
+
+    def __init__(self, allocator: Allocator) -> None:
+        self._allocator = allocator
+        self._event = c_void_p()
+        runtime.call("cudaEventCreateWithFlags", byref(self._event), c_uint(_DISABLE_TIMING))
+        self._next = max(COUNTS) + 1
+        # The driver's, not the allocator's: it must not show in what the allocator holds.
+        self._scratch = runtime.malloc(_SCRATCH_BYTES)
+
+    def close(self) -> None:
+        """Wait for the work and give back what it needed."""
+        runtime.synchronize()
+        runtime.free(self._scratch)
+        runtime.call("cudaEventDestroy", self._event)
+
+    def new_streams(self, count: int) -> list[int]:
+        """Make streams that nobody has used."""
+        numbers = list(range(self._next, self._next + count))
+        self._next += count
+        self._allocator.stream_handle(numbers[-1])
+        return numbers
+
+    def write(self, block: int, size_bytes: int, stream: int) -> None:
+        """Queue a write of the whole block, and of much else to keep the stream busy."""
+        handle = c_void_p(self._allocator.stream_handle(stream))
+        for start, length in ((self._scratch, _SCRATCH_BYTES), (block, size_bytes)):
+            runtime.call("cudaMemsetAsync", c_void_p(start), c_int(0), c_size_t(length), handle)
+
+    def wait(self, stream: int, other: int) -> None:
+        """Let `stream` wait for what `other` was asked so far."""
+        handle, awaited = (c_void_p(self._allocator.stream_handle(s)) for s in (stream, other))
+        runtime.call("cudaEventRecord", self._event, awaited)
+        runtime.call("cudaStreamWaitEvent", handle, self._event, c_uint(0))
+
+
+class _Run:
+    """What one run of all tasks of a cell read."""
+
+    def __init__(self, pairs: list[tuple[Look, float]], held: dict[str, int | None]) -> None:
+        self.pairs, self.held = pairs, held
+
+
+def _run(
+    allocator: Allocator, gpu: _Gpu, quiet: QuietCores, use: str, count: int, size: int
+) -> _Run:
+    """Run the tasks of one cell from a clean state."""
+    _clean(allocator)
+    streams = gpu.new_streams(count) if use == "one-shot" else list(range(1, count + 1))
+    allocator.stream_handle(streams[-1])
+    tasks = count if use == "one-shot" else TASKS
+    task: Callable[[Allocator, _Gpu, int, int, int], int] = _hand_off if use == "handoff" else _keep
+    quiet.settle()
+    pairs: list[tuple[Look, float]] = []
+    for i in range(tasks):
+        before = quiet.look()
+        pair_ns = task(allocator, gpu, size, streams[i % count], streams[(i + 1) % count])
+        pairs.append((quiet.between(before, quiet.look()), pair_ns))
+    stats = allocator.stats()
+    held = {
+        "reserved_bytes": stats.reserved_bytes,
+        "peak_reserved_bytes": stats.peak_reserved_bytes,
+    }
+    return _Run(pairs if use == "one-shot" else pairs[count:], held)
+
+
+def _keep(allocator: Allocator, gpu: _Gpu, size: int, stream: int, _: int) -> int:
+    begin = _now()
+    block = allocator.alloc(size, stream)
+    taken = _now() - begin
+    gpu.write(block, size, stream)
+    begin = _now()
+    allocator.free(block, stream)
+    return taken + _now() - begin
+
+
+def _hand_off(allocator: Allocator, gpu: _Gpu, size: int, stream: int, user: int) -> int:
+    begin = _now()
+    block = allocator.alloc_shared(size, stream)
+    taken = _now() - begin
+    gpu.wait(user, stream)
+    gpu.write(block, size, user)
+    begin = _now()
+    allocator.record_stream(block, user)
+    allocator.free(block, stream)
+    return taken + _now() - begin
+
+
+def _clean(allocator: Allocator) -> None:
+    allocator.synchronize()
+    restart(allocator)

@@ -1,0 +1,1 @@
+"""What TensorFlow takes in each mode, when, and what it releases."""

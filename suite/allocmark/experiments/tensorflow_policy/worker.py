@@ -1,0 +1,138 @@
+"""One process of a policy's program: it takes a step when told, and says what it sees itself.
+
+``python -m allocmark.experiments.tensorflow_policy.worker SUBJECT DEVICE WAY CARD_BYTES PARENT``
+imports the framework and answers; then each order is a line of JSON, ``["step", …]``, and each
+answer another one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from allocmark.experiments.core.launcher import child_environment
+from allocmark.experiments.core.request import Request
+from allocmark.experiments.shared.worker_process import Companion, answer
+from allocmark.experiments.tensorflow_policy.programs import (
+    Program,
+    environment_of,
+    framework_of,
+    in_one_line,
+    program_of,
+    tensor_set,
+)
+from allocmark.experiments.tensorflow_policy.sharing import Handle, export, open_exported
+from allocmark.meters.memory import used_bytes_in_context
+from allocmark.system import interpreters
+from allocmark.system.errors import NotMeasurableError
+from allocmark.system.lifetime import end_with_parent
+from allocmark.system.units import MIB
+
+FIRST_BYTES = MIB
+"""The first tensor."""
+
+
+class Worker(Companion):
+    """The observer's side. Orders raise `NotMeasurableError` with the worker's reason."""
+
+    def __init__(self, subject: str, device: int, card_bytes: int, way: str = "") -> None:
+        self.subject, self.way = subject, way
+        framework = framework_of(subject)
+        request = Request("", subject, 0.0, {}, environment_of(subject, way), framework, device)
+        arguments = [subject, str(device), way, str(card_bytes)]
+        command = interpreters.command(framework, __name__, arguments)
+        super().__init__(command, child_environment(request))
+
+    def order(self, *order: object) -> Any:
+        """Give an order and return its answer."""
+        self.tell(json.dumps(order))
+        return self.answer()
+
+
+class _Served:
+    """The worker's side: a method for each order."""
+
+    def __init__(self, program: Program, device: int, card_bytes: int) -> None:
+        self._program, self._device, self._card_bytes = program, device, card_bytes
+        self.orders: Mapping[str, Callable[..., Any]] = {
+            "list": program.list_devices,
+            "create": lambda: program.create_device(card_bytes),
+            "first": lambda: program.take([FIRST_BYTES]),
+            "take": lambda: program.take(tensor_set(card_bytes)),
+            "drop": program.drop,
+            "empty": program.empty_cache,
+            "read": self._read,
+            "run": self._run,
+            "export": self._export,
+            "open": self._open,
+        }
+
+    def _read(self) -> dict[str, Any]:
+        """Return what only this process can tell."""
+        used = used_bytes_in_context(self._device)
+        # To ask TensorFlow for its counters would create the device, in no mode at all.
+        counters = {} if isinstance(used, str) else self._program.counters()
+        return {"used": used, "counters": counters, "host": host_bytes()}
+
+    def _run(self) -> dict[str, Any]:
+        """Go from nothing to the whole set, as far as it goes."""
+        program, error, live = self._program, None, 0
+        begin = time.perf_counter()
+        try:
+            program.list_devices()
+            program.create_device(self._card_bytes)
+            for size in [FIRST_BYTES, *tensor_set(self._card_bytes)]:
+                program.take([size])
+                live += size
+        except NotMeasurableError:
+            raise
+        except Exception as raised:
+            error = in_one_line(raised)
+        return {"seconds": time.perf_counter() - begin, "live": live, "error": error}
+
+    def _export(self, way: str) -> Handle:
+        return export(way, self._program, self._device)
+
+    def _open(self, way: str, handle: Handle) -> None:
+        open_exported(way, handle, self._program, self._device)
+
+
+def _follow(call: Callable[..., Any], arguments: Sequence[object]) -> Any:
+    """Return what an order comes to; what it raises becomes one line of reason."""
+    try:
+        return call(*arguments)
+    except NotMeasurableError:
+        raise
+    except Exception as error:
+        raise NotMeasurableError(in_one_line(error)) from error
+
+
+def host_bytes() -> int:
+    """Return the resident memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve the orders until the input ends."""
+    subject, device, way, card_bytes, parent = arguments
+    end_with_parent()
+    if os.getppid() != int(parent):
+        return 0  # It died before it could be watched.
+    program = program_of(subject, int(device), way)
+    answer(program.load)
+    served = _Served(program, int(device), int(card_bytes))
+    for line in sys.stdin:
+        name, *rest = json.loads(line)
+        answer(partial(_follow, served.orders[name], rest))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,72 @@
+"""`allocmark explain --pid PID`: from a process id to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from allocmark.explain import counter_file, devices, known, process, rules
+from allocmark.explain.account import Account, take_apart
+from allocmark.explain.counter_file import Counters, Told
+from allocmark.explain.devices import Card
+from allocmark.explain.process import Process
+from allocmark.explain.rules import Diagnosis
+from allocmark.machine.stack import is_emulated
+from allocmark.system.errors import AllocmarkError
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A process on each GPU that it uses; `age_s` is the age of its counters, None without any."""
+
+    process: Process
+    emulated: bool
+    age_s: float | None
+    gpus: tuple[tuple[Account, Diagnosis], ...]
+
+
+def explain(pid: int, results: Sequence[Path], must_be: bool) -> Answer:
+    """Return what a process does with GPU memory, by what was measured in some results folders.
+
+    Raises `AllocmarkError` with one sentence where there is no such process, GPU or use of one,
+    where its counters cannot be believed, or where results that `must_be` there are not.
+    """
+    found = process.find(pid)
+    machine = devices.read()
+    told = counter_file.read(found)
+    used = _used(found, machine, told)
+    emulated = is_emulated()
+    measured = [panel for folder in results for panel in known.load(folder, must_be)]
+    gpus = []
+    for card, counters in used:
+        facts = known.find(measured, card.gpu, card.driver, emulated)
+        account = take_apart(card, pid, counters, facts)
+        gpus.append((account, rules.apply(account, facts)))
+    return Answer(found, emulated, told.age_s if told else None, tuple(gpus))
+
+
+def _used(
+    found: Process, machine: list[Card], told: Told | None
+) -> list[tuple[Card, list[Counters]]]:
+    """Return the cards that a process is on, by NVML or its own counters, with these."""
+    pid = found.pid
+    listed = [card.uuid for card in machine if pid in (card.processes or {})]
+    of_card: dict[str, list[Counters]] = {uuid: [] for uuid in listed}
+    for uuid, one in devices.placed(told, machine) if told else ():
+        # One card by NVML leaves no doubt which it is.
+        certain = uuid or (listed[0] if len(listed) == 1 else None)
+        if certain is None:
+            raise AllocmarkError(
+                f"process {pid} does not say which GPU its counters of {one.framework} are about, "
+                "and there are several kinds of them here: show it one (CUDA_VISIBLE_DEVICES)"
+            )
+        of_card.setdefault(certain, []).append(one)
+    if not of_card:
+        if told:
+            raise AllocmarkError(f"process {pid} uses no GPU: it has not started CUDA so far")
+        raise AllocmarkError(
+            f"NVML lists process {pid} on no GPU: it uses none, or a container hides process ids "
+            "(then call allocmark.watch() in the process)"
+        )
+    return [(card, of_card[card.uuid]) for card in machine if card.uuid in of_card]

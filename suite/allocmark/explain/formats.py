@@ -1,0 +1,85 @@
+"""An answer as text for a terminal, or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from allocmark.explain.account import Account, Part
+from allocmark.explain.explain import Answer
+from allocmark.explain.rules import Diagnosis
+from allocmark.system.units import format_bytes
+
+_NAME, _BYTES = 22, 12
+
+
+def as_text(answer: Answer) -> str:
+    """Return the parts of each GPU, a line each, and what the rules say."""
+    lines = []
+    for account, diagnosis in answer.gpus:
+        card = account.card
+        kind = ", emulated" if answer.emulated else ""
+        lines.append(
+            f"process {answer.process.pid} ({answer.process.command}) on {card.gpu} "
+            f"({card.uuid}), driver {card.driver}{kind}"
+        )
+        lines += [_line(part) for part in (account.total, *account.parts)]
+        if answer.age_s is not None and account.counters:
+            lines.append(f"  its own counters are {answer.age_s:.1f} s old{_seen(account)}")
+        lines += _rules(diagnosis)
+    return "\n".join([*lines, ""])
+
+
+def _line(part: Part) -> str:
+    count = "unknown" if part.bytes is None else format_bytes(part.bytes)
+    return f"  {part.name:{_NAME}}{count:>{_BYTES}}  {part.note}"
+
+
+def _seen(account: Account) -> str:
+    """Return what torch has counted, whether a rule makes anything of it or not."""
+    return "".join(
+        f"; num_alloc_retries {one.retries}, num_ooms {one.ooms}"
+        for one in account.counters
+        if one.retries is not None and one.ooms is not None
+    )
+
+
+def _rules(diagnosis: Diagnosis) -> list[str]:
+    lines = []
+    for one in diagnosis.applied:
+        rests = f", rests on {one.caution}" if one.caution else ""
+        lines.append(f"  {one.id} ({one.ruling}{rests}): {one.finding}")
+        lines.append(f"      {one.statement} {one.condition}")
+    if diagnosis.not_applied:
+        lines.append(f"  {diagnosis.not_applied}")
+    return lines
+
+
+def as_json(answer: Answer) -> str:
+    """Return the same as an object; bytes that are not known are null."""
+    told = {
+        "pid": answer.process.pid,
+        "command": answer.process.command,
+        "emulated": answer.emulated,
+        "counters_age_s": answer.age_s,
+        "gpus": [_gpu(account, diagnosis) for account, diagnosis in answer.gpus],
+    }
+    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+
+
+def _gpu(account: Account, diagnosis: Diagnosis) -> dict[str, Any]:
+    return {
+        "uuid": account.card.uuid,
+        "gpu": account.card.gpu,
+        "driver": account.card.driver,
+        "total": asdict(account.total),
+        "parts": [asdict(part) for part in account.parts],
+        "counters": [asdict(one) for one in account.counters],
+        "rules": [asdict(one) for one in diagnosis.applied],
+        "not_applied": diagnosis.not_applied,
+    }
+
+
+FORMATS: dict[str, Callable[[Answer], str]] = {"text": as_text, "json": as_json}

@@ -1,0 +1,110 @@
+"""What the results say of a GPU: what a context takes there, and which diagnostic rules hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from allocmark.claims import diagnosis
+from allocmark.claims.case import Case, MissingFigureError, Row
+from allocmark.claims.claim import Claim, Verdict
+from allocmark.claims.context import metered
+from allocmark.claims.judge import rests_on, ruled
+from allocmark.store import frame
+from allocmark.store.panel import Panel, panels
+from allocmark.system.errors import AllocmarkError
+
+RULES = ("ctx-multiple", "rule-30", "rule-retries")
+"""The diagnostic rules, by the ids of their claims."""
+_EXPERIMENTS = ("context", "pressure")
+MEASURE = "allocmark run " + " ".join(f"--experiment {name}" for name in _EXPERIMENTS)
+"""The command that measures what is needed here."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """The results of one GPU; `panel` is None where there are none, and `where` says so.
+
+    `where` names what the results were measured on, in words for a person.
+    """
+
+    panel: Panel | None
+    where: str
+
+    @cached_property
+    def _context(self) -> Row | None:
+        if self.panel is None:
+            return None
+        try:
+            return metered(
+                Case(self.panel),
+                "total_bytes",
+                subject="driver",
+                stage="context",
+                module_loading="LAZY",
+            )
+        except MissingFigureError:
+            return None
+
+    @property
+    def context_bytes(self) -> int | None:
+        """What a context takes before anything is done with it; None where it is not known."""
+        return None if self._context is None else round(self._context.value)
+
+    @property
+    def context_note(self) -> str:
+        """Which meter read it and where, or why it is not known."""
+        if self._context is None:
+            return f"none was measured: {self.where}"
+        return f"a bare context by {self._context['axis_meter']}: {self.where}"
+
+    def verdicts(self) -> list[tuple[Claim, Verdict]]:
+        """Return the verdict on each rule, nothing without results."""
+        if self.panel is None:
+            return []
+        claims = [claim for claim in diagnosis.CLAIMS if claim.id in RULES]
+        return [(claim, ruled(claim, self.panel)) for claim in claims]
+
+    def caution(self, verdict: Verdict) -> str:
+        """Return on what a verdict rests where that is little, else nothing."""
+        of = None if self.panel is None else rests_on(verdict, self.panel)
+        return of.words.en if of is not None and of.few else ""
+
+
+def load(root: Path, must_be: bool) -> list[Panel]:
+    """Return the results below `root` that are needed here.
+
+    Raises `AllocmarkError` for a folder without results that `must_be` there.
+    """
+    try:
+        return panels(frame.load(root, _EXPERIMENTS))
+    except AllocmarkError:
+        if must_be:
+            raise
+        return []
+
+
+def find(results: Sequence[Panel], gpu: str, driver: str, emulated: bool) -> Known:
+    """Return the results of a GPU: those of this driver, those with a context, the newest."""
+    of_gpu = [panel for panel in results if panel.emulated == emulated and _of(panel, "gpu") == gpu]
+    if not of_gpu:
+        return Known(None, f"there are no results for {gpu}")
+    panel = max(of_gpu, key=lambda panel: _rank(panel, driver))
+    measured = _of(panel, "driver")
+    words = f"measured on {gpu}, driver {measured}"
+    if measured != driver:
+        words += f" (here it is {driver})"
+    return Known(panel, words + (", emulated" if emulated else ""))
+
+
+def _rank(panel: Panel, driver: str) -> tuple[bool, bool, str]:
+    """Return how well a panel answers for a driver: one GPU may have results in two folders."""
+    newest = max(panel.store.sources[index].document.started for index in panel.shown)
+    return _of(panel, "driver") == driver, bool(panel.sources("context")), newest
+
+
+def _of(panel: Panel, name: str) -> str:
+    """Return a field of the stack that all documents of a panel share."""
+    return str(panel.store.sources[panel.shown[0]].document.stack.get(name, ""))

@@ -1,0 +1,119 @@
+"""The diagnostic rules on a running process: those that hold where it runs, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from allocmark.claims import scores
+from allocmark.claims.claim import Ruling, Verdict
+from allocmark.explain import process
+from allocmark.explain.account import Account
+from allocmark.explain.counter_file import Counters
+from allocmark.explain.known import MEASURE, Known
+from allocmark.system.units import format_bytes
+
+_NO_COUNTERS = "it needs torch's counters: call allocmark.watch() in the process"
+_APPLIED = (Ruling.HOLDS, Ruling.IN_PART)
+_MOST_LETTERS = 200
+_LITTLE = 2
+"""A process with less than so many contexts' bytes holds little beyond its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A rule that holds, at least in part: its sentence, when it holds, and what it finds here.
+
+    `caution` says on how little that it holds rests, nothing where it is enough.
+    """
+
+    id: str
+    ruling: str
+    statement: str
+    condition: str
+    caution: str
+    finding: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The rules that were applied, and one sentence on the others; empty where there are none."""
+
+    applied: tuple[Applied, ...]
+    not_applied: str
+
+
+def apply(account: Account, known: Known) -> Diagnosis:
+    """Return what the rules say; those that do not hold on this GPU's results are left out."""
+    verdicts = known.verdicts()
+    if not verdicts:
+        return Diagnosis((), f"no rule is applied: {known.where} ({MEASURE})")
+    applied = tuple(
+        Applied(
+            claim.id,
+            str(verdict.ruling),
+            claim.statement.en,
+            verdict.say(verdict.condition, "en"),
+            known.caution(verdict),
+            _FINDINGS[claim.id](account, known),
+        )
+        for claim, verdict in verdicts
+        if verdict.ruling in _APPLIED
+    )
+    others = [f"{c.id} ({_why_not(v)})" for c, v in verdicts if v.ruling not in _APPLIED]
+    sentence = f"not applied: {', '.join(others)}; {known.where}" if others else ""
+    return Diagnosis(applied, sentence)
+
+
+def _why_not(verdict: Verdict) -> str:
+    reason = process.printable(verdict.say(verdict.reason, "en"), _MOST_LETTERS)
+    return f"{verdict.ruling}: {reason}" if reason else str(verdict.ruling)
+
+
+def _contexts(account: Account, known: Known) -> str:
+    processes, context = account.card.processes, known.context_bytes
+    if processes is None:
+        return "NVML does not list processes here"
+    if context is None:
+        return known.context_note
+    if len(processes) <= 1:
+        return "no other process has a context on this GPU"
+    told = [count for count in processes.values() if count is not None]
+    little = sum(count < _LITTLE * context for count in told)
+    return (
+        f"{len(processes)} processes have a context on this GPU, about "
+        f"{format_bytes(len(processes) * context)} in all; {little} of them hold little else"
+    )
+
+
+def _cached_share(account: Account, known: Known) -> str:
+    sign = scores.RULE_30
+    found = []
+    for one in _torch(account):
+        if one.reserved_bytes and one.most_cached_share is not None:
+            now, most = 1 - one.live_bytes / one.reserved_bytes, one.most_cached_share
+            shows = "the sign is there" if most > sign.above else "the sign is not there"
+            found.append(f"{now:.0%} of what is reserved is not live, {most:.0%} at most: {shows}")
+    return "; ".join(found) or _NO_COUNTERS
+
+
+def _retries(account: Account, known: Known) -> str:
+    sign = scores.RULE_RETRIES
+    found = []
+    for one in _torch(account):
+        if one.retries is not None:
+            shows = "the sign is there" if one.retries > sign.above else "the sign is not there"
+            ooms = f" and {one.ooms} failed allocations" if one.ooms else ""
+            found.append(f"num_alloc_retries is {one.retries}{ooms}: {shows}")
+    return "; ".join(found) or _NO_COUNTERS
+
+
+def _torch(account: Account) -> list[Counters]:
+    return [one for one in account.counters if one.framework == "torch"]
+
+
+_FINDINGS: dict[str, Callable[[Account, Known], str]] = {
+    "ctx-multiple": _contexts,
+    "rule-30": _cached_share,
+    "rule-retries": _retries,
+}

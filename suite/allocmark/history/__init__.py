@@ -1,5 +1,0 @@
-"""Results over time: a derived asv database whose commits are stacks."""
-
-from allocmark.history.database import build, publish
-
-__all__ = ["build", "publish"]

@@ -1,0 +1,1 @@
+"""What is measured on: stack, conditions, NVML, frameworks, and where results belong."""

@@ -1,0 +1,1 @@
+"""Runs of the suite: the session that measures, its outcome, the check beforehand."""

@@ -1,0 +1,62 @@
+"""Building the site from results folders; it can be made again at any time and holds no record."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from allocmark.asv import history
+from allocmark.publish.folders import emptied_scratch, marked_site, refuse_foreign
+from allocmark.publish.merging import merge
+from allocmark.publish.offline import take_offline
+from allocmark.publish.pages import CONFIG, Part, make_site, write_pages
+from allocmark.report import write_report
+from allocmark.store import frame
+from allocmark.system.errors import AllocmarkError
+
+FIGURES = "figures.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the site is made of: results folders (or folders of them), and the project's folder."""
+
+    roots: Sequence[Path]
+    project: Path
+
+
+def build(sources: Sources, out: Path, scratch: Path) -> list[str]:
+    """Build the site into `out` and return what was left out of it, in words.
+
+    ``index.html`` and the docs, ``report/``, ``history/`` (asv's site by stack), ``data/`` with
+    every figure as CSV. Raises `AllocmarkError` where there are no results, and where `out` or
+    `scratch`, which are emptied, hold something else or are not apart from the results.
+    """
+    refuse_foreign(out, scratch, sources.roots)
+    emptied_scratch(scratch)
+    left_out: list[str] = []
+    results = merge(sources.roots, scratch / "results")
+    pages = scratch / "pages"
+    write_report(results, pages / "report")
+    parts = [Part("report", "index.html", "Report", "tables, pictures, verdicts and comparisons")]
+    try:
+        left_out += history.build(list(sources.roots), scratch / "history")
+    except AllocmarkError as error:
+        left_out.append(f"no history: {error}")
+    else:
+        shutil.copytree(history.publish(scratch / "history"), pages / "history")
+        if (reason := take_offline(pages / "history", scratch / "npm")) is not None:
+            left_out.append(reason)
+        about = "every tracked figure by stack, in the order first run, and the steps found in them"
+        parts.append(Part("history", "index.html", "History", about))
+    (pages / "data").mkdir()
+    loaded = frame.load(results)
+    loaded.figures.drop(columns="document").to_csv(pages / "data" / FIGURES, index=False)
+    parts.append(Part("data", FIGURES, "Data", "every figure of the record as CSV"))
+    left_out += [f"{item.path}: {item.reason}" for item in loaded.left_out]
+    write_pages(sources.project / "docs", pages, parts)
+    marked_site(out)
+    make_site(sources.project / CONFIG, pages, out)
+    return left_out

@@ -1,0 +1,70 @@
+"""What an importer makes of a file: events to replay, their origin, and what is in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocmark.workloads.event_trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRequest:
+    """A request that the recorded program was refused: ``CUDA out of memory``.
+
+    `event` is its place in the trace, where it stands as an allocation; `device_free_bytes` is what
+    the driver said was free then.
+    """
+
+    event: int
+    size_bytes: int
+    device_free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMap:
+    """Segments and blocks of an allocator at one moment, by address.
+
+    `segments`: int64 rows of address, size, stream. `blocks`: int64 rows of address, size,
+    requested bytes, state (0 free, 1 live, 2 freed but another stream may still use it), block of
+    the trace (-1 where none is known).
+    """
+
+    event: int
+    segments: NDArray[np.int64]
+    blocks: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recorded run of one process on one device.
+
+    `counted` holds what is known of the recorded run itself, in bytes and counts
+    (``peak_reserved_bytes``, ``segments``, ``driver_allocs``, ``retries`` …), to hold a replay
+    against. `setting` is the allocator setting it ran under, None where that is not known.
+    `stack_of_block` is the place in `stacks` of each block of the trace, -1 for none; a stack is
+    ``file:line function``, innermost first. `doubts` are sentences on what the file does not tell.
+    """
+
+    source: str
+    device: int
+    trace: Trace
+    setting: str | None = None
+    counted: Mapping[str, int] = field(default_factory=dict)
+    stacks: Sequence[Sequence[str]] = ()
+    stack_of_block: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    failed: Sequence[FailedRequest] = ()
+    end_map: BlockMap | None = None
+    has_history: bool = True
+    """Whether the events are the program's; else they are what was alive at the end."""
+    environment: Mapping[str, object] = field(default_factory=dict)
+    """What ``allocmark record`` wrote down beside the snapshot: GPU, capacity, versions."""
+    doubts: Sequence[str] = ()
+
+    def stack(self, block: int) -> Sequence[str]:
+        """Return the stack on which a block was allocated, empty where it is not known."""
+        place = int(self.stack_of_block[block]) if 0 <= block < len(self.stack_of_block) else -1
+        return self.stacks[place] if place >= 0 else ()

@@ -1,0 +1,149 @@
+"""RMM's log of allocations as a recording.
+
+Source: RMM's documentation of ``logging_resource_adaptor``: a line
+``Thread,Time,Action,Pointer,Size,Stream`` for each call, the action ``allocate``, ``free`` or
+``allocate failure``; sizes in bytes, pointers in hexadecimal.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from allocmark.recording.importers.recording import FailedRequest, Recording
+from allocmark.system.errors import AllocmarkError
+from allocmark.workloads.event_trace import Trace
+
+_HEADER = ("Thread", "Time", "Action", "Pointer", "Size", "Stream")
+_MOST_STREAMS = 256
+_LARGEST = 1 << 56
+_DEFAULT_STREAMS = ("", "0", "0x0", "0x1", "0x2", "(nil)")
+
+
+def looks_like(head: bytes) -> bool:
+    """Whether a file that begins so is such a log."""
+    return head.startswith(",".join(_HEADER[:4]).encode())
+
+
+def read(path: Path, device: int | None = None) -> Recording:
+    """Return the recording in a log. Raises `AllocmarkError` naming the line that is wrong."""
+    if device not in (None, 0):
+        raise AllocmarkError(f"{path.name} is a log of one device: leave out --device")
+    log = _Log(path.name)
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            rows = csv.reader(stream)
+            next(rows)
+            for number, row in enumerate(rows, 2):
+                log.take(number, row)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise AllocmarkError(f"{path.name} is damaged ({error}): write the log again") from error
+    return log.recording()
+
+
+class _Log:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._rows: list[tuple[int, int, int, int]] = []
+        self._block_at: dict[int, int] = {}
+        self._blocks = self._unknown_frees = self._reallocated = 0
+        self._streams: dict[str, int] = dict.fromkeys(_DEFAULT_STREAMS, 0)
+        self._numbers = 1
+        self._threads: set[str] = set()
+        self._failed: list[FailedRequest] = []
+
+    def take(self, number: int, row: list[str]) -> None:
+        """Take one line."""
+        if not row:
+            return
+        if len(row) != len(_HEADER):
+            raise AllocmarkError(
+                f"{self._name} is cut off or damaged at line {number}: "
+                f"{len(row)} fields where {len(_HEADER)} belong"
+            )
+        thread, _time, action, pointer, size_text, stream_text = (field.strip() for field in row)
+        self._threads.add(thread)
+        size, address = self._number(number, size_text), self._number(number, pointer or "0")
+        stream = self._stream(stream_text)
+        match action:
+            case "allocate":
+                old = self._block_at.pop(address, None)
+                if old is not None:
+                    self._rows.append((1, old, 0, stream))
+                    self._reallocated += 1
+                self._block_at[address] = self._blocks
+                self._rows.append((0, self._blocks, size, stream))
+                self._blocks += 1
+            case "free":
+                block = self._block_at.pop(address, None)
+                if block is None:
+                    self._unknown_frees += 1
+                else:
+                    self._rows.append((1, block, 0, stream))
+            case "allocate failure":
+                self._failed.append(FailedRequest(len(self._rows), size, 0))
+                self._rows += [(0, self._blocks, size, stream), (1, self._blocks, 0, stream)]
+                self._blocks += 1
+            case _:
+                raise AllocmarkError(
+                    f"{self._name} names an action {action[:40]!r} at line {number}: "
+                    "allocate, free and allocate failure are known"
+                )
+
+    def recording(self) -> Recording:
+        """Return what was read."""
+        if not self._rows:
+            raise AllocmarkError(f"{self._name} holds no allocation: was the log ever flushed?")
+        op, block, size, stream = np.array(self._rows, dtype=np.int64).T
+        trace = Trace(
+            self._name.split(".")[0],
+            *(op.astype(np.uint8), block.copy(), size.copy(), stream.astype(np.uint8)),
+            origin={"kind": "imported", "file": self._name},
+        )
+        counted = {"ooms": len(self._failed)} if self._failed else {}
+        return Recording(
+            f"RMM log {self._name}", 0, trace, None, counted, failed=self._failed,
+            doubts=self._doubts(),
+        )  # fmt: skip
+
+    def _doubts(self) -> list[str]:
+        told = [
+            "an RMM log does not tell the resource under it: no recorded setting to hold against"
+        ]
+        if self._unknown_frees:
+            told.append(
+                f"{self._unknown_frees} blocks were freed that the log does not allocate: they are "
+                "left out, so the memory they took is missing from the start"
+            )
+        if self._reallocated:
+            told.append(
+                f"{self._reallocated} addresses were given out again without a logged free: each "
+                "block is freed just before"
+            )
+        if len(self._threads) > 1:
+            told.append(f"{len(self._threads)} threads wrote the log: one thread replays its order")
+        return told
+
+    def _number(self, line: int, text: str) -> int:
+        try:
+            value = int(text, 16) if text[:2].lower() == "0x" else int(text)
+        except ValueError:
+            value = -1
+        if not 0 <= value < _LARGEST:
+            raise AllocmarkError(
+                f"{self._name} is damaged at line {line}: {text[:40]!r} is no size or address"
+            )
+        return value
+
+    def _stream(self, text: str) -> int:
+        number = self._streams.get(text)
+        if number is None:
+            number = self._streams[text] = self._numbers
+            self._numbers += 1
+            if number >= _MOST_STREAMS:
+                raise AllocmarkError(
+                    f"{self._name} uses more than {_MOST_STREAMS} streams: too many to replay"
+                )
+        return number

@@ -1,0 +1,185 @@
+"""torch's history as events: addresses become blocks, and what came before it becomes the start.
+
+A history may begin in the middle of a run (it was started late, or its ring was full and forgot
+the oldest entries). What was alive then is known all the same: a block that is freed without
+having been allocated, or that is in the final map without an allocation, was there before. In
+which order those were allocated is not known; they come first, by address.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocmark.recording.importers.recording import FailedRequest
+from allocmark.recording.importers.snapshot_columns import ACTIONS, STATES, TRIMS_UNKNOWN
+from allocmark.recording.importers.snapshot_file import SnapshotFile
+from allocmark.system.errors import AllocmarkError
+from allocmark.workloads.event_trace import Op
+
+_MOST_STREAMS = 256
+_CODE = {name: code for code, name in enumerate(ACTIONS)}
+_GROWS = (_CODE["segment_alloc"], _CODE["segment_map"])
+_SHRINKS = (_CODE["segment_free"], _CODE["segment_unmap"])
+
+
+@dataclass(slots=True)
+class Events:
+    """The events of a history, ready to become a trace; what was odd about it in counts."""
+
+    rows: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """op, block, size, stream."""
+    stacks: list[int] = field(default_factory=list)
+    """Of each block."""
+    block_at: dict[int, int] = field(default_factory=dict)
+    """The live block at each address, after the last event."""
+    failed: list[FailedRequest] = field(default_factory=list)
+    before_blocks: int = 0
+    before_bytes: int = 0
+    before_with_stack: int = 0
+    reallocated: int = 0
+    waited: int = 0
+    trims: int = 0
+    trims_without_stack: int = 0
+
+
+def events_of(file: SnapshotFile, device: int) -> Events:
+    """Return the events of one device. Raises `AllocmarkError` for what no history can hold."""
+    entries = {
+        name: file.column(device, "entries", name).tolist()
+        for name in ("action", "addr", "size", "stream", "stack", "trims")
+    }
+    return _Walk(file, device).go(entries)
+
+
+class _Walk:
+    def __init__(self, file: SnapshotFile, device: int) -> None:
+        self._file, self._device = file, device
+        self._out = Events()
+        self._streams: dict[int, int] = {0: 0}  # The default stream is 0 everywhere.
+
+    def go(self, entries: dict[str, list[int]]) -> Events:
+        out = self._out
+        self._start(entries)
+        # A history whose completed frees were left out (skip_actions) still tells the requests.
+        completes = _CODE["free_completed"] in set(entries["action"])
+        free = _CODE["free_completed"] if completes else _CODE["free_requested"]
+        alloc, oom = _CODE["alloc"], _CODE["oom"]
+        requested = _CODE["free_requested"]
+        rows, stacks, block_at = out.rows, out.stacks, out.block_at
+        previous = -1
+        in_trim = False
+        columns = zip(*entries.values(), strict=True)
+        for action, address, size, stream, stack, trims in columns:
+            if action == alloc:
+                self._free_unseen(address)
+                block_at[address] = block = len(stacks)
+                stacks.append(stack)
+                rows.append((0, block, size, self._stream(stream)))
+            elif action == free:
+                freed = block_at.pop(address, None)
+                if freed is not None:
+                    rows.append((1, freed, 0, self._stream(stream)))
+                    out.waited += completes and previous != address
+            elif action == oom:
+                self._fail(address, size, stream, stack)
+            # What the program gave back by hand, once for a row of segments.
+            gives_back = action in _SHRINKS and trims != 0
+            if gives_back and not in_trim:
+                rows.append((int(Op.TRIM), -1, 0, 0))
+                out.trims += 1
+                out.trims_without_stack += trims == TRIMS_UNKNOWN
+            in_trim = gives_back
+            previous = address if action == requested else -1
+        return out
+
+    def _start(self, entries: dict[str, list[int]]) -> None:
+        """Allocate what was alive before the first entry."""
+        found = _alive_before(entries)
+        allocated_later = _alive_at_end(entries)
+        wanted = ("address", "requested", "state", "stream", "stack")
+        columns = [self._file.column(self._device, "blocks", name).tolist() for name in wanted]
+        for address, size, state, stream, stack in zip(*columns, strict=True):
+            if state != STATES.index("inactive") and address not in allocated_later:
+                found.setdefault(address, (size, stream, stack))
+        out = self._out
+        for address in sorted(found):
+            size, stream, stack = found[address]
+            out.block_at[address] = len(out.stacks)
+            out.rows.append((0, len(out.stacks), size, self._stream(stream)))
+            out.stacks.append(stack)
+            out.before_bytes += size
+            out.before_with_stack += stack >= 0
+        out.before_blocks = len(found)
+
+    def _free_unseen(self, address: int) -> None:
+        """Free a block whose address is given out again: its end was not recorded."""
+        block = self._out.block_at.pop(address, None)
+        if block is not None:
+            self._out.rows.append((1, block, 0, 0))
+            self._out.reallocated += 1
+
+    def _fail(self, device_free: int, size: int, stream: int, stack: int) -> None:
+        """Let the refused request be served, and freed at once: the program went on without it."""
+        out = self._out
+        out.failed.append(FailedRequest(len(out.rows), size, device_free))
+        block = len(out.stacks)
+        out.stacks.append(stack)
+        number = self._stream(stream)
+        out.rows += [(0, block, size, number), (1, block, 0, number)]
+
+    def _stream(self, handle: int) -> int:
+        number = self._streams.setdefault(handle, len(self._streams))
+        if number >= _MOST_STREAMS:
+            raise AllocmarkError(
+                f"the recording uses more than {_MOST_STREAMS} streams: a replay cannot hold them"
+            )
+        return number
+
+
+def _alive_before(entries: dict[str, list[int]]) -> dict[int, tuple[int, int, int]]:
+    """Return size, stream and stack (unknown) of what is freed without having been allocated."""
+    alloc, done, asked = (_CODE[n] for n in ("alloc", "free_completed", "free_requested"))
+    found: dict[int, tuple[int, int, int]] = {}
+    seen: set[int] = set()
+    rows = zip(*(entries[n] for n in ("action", "addr", "size", "stream")), strict=True)
+    for action, address, size, stream in rows:
+        if action == alloc:
+            seen.add(address)
+        elif action in (done, asked) and address not in seen:
+            seen.add(address)
+            found[address] = (size, stream, -1)
+    return found
+
+
+def _alive_at_end(entries: dict[str, list[int]]) -> set[int]:
+    """Return the addresses whose last allocation was recorded and not freed."""
+    alloc, done = _CODE["alloc"], _CODE["free_completed"]
+    alive: set[int] = set()
+    for action, address in zip(entries["action"], entries["addr"], strict=True):
+        if action == alloc:
+            alive.add(address)
+        elif action == done:
+            alive.discard(address)
+    return alive
+
+
+def reserved_over_entries(file: SnapshotFile, device: int) -> tuple[NDArray[np.int64], int, int]:
+    """Return reserved bytes after each entry, and the segments at most and at the end.
+
+    The final map holds what is reserved at the end; what the history tells is taken back from
+    there, so that a history which begins late is right all the same.
+    """
+    action = file.column(device, "entries", "action")
+    size = file.column(device, "entries", "size")
+    grows, shrinks = np.isin(action, _GROWS), np.isin(action, _SHRINKS)
+    change = np.where(grows, size, 0) - np.where(shrinks, size, 0)
+    after = np.cumsum(change)
+    held = int(file.column(device, "segments", "size").sum())
+    start = held - (int(after[-1]) if len(after) else 0)
+    count = np.cumsum(grows.astype(np.int64) - shrinks.astype(np.int64))
+    segments = len(file.column(device, "segments", "size"))
+    first = segments - (int(count[-1]) if len(count) else 0)
+    return after + start, first + int(count.max(initial=0)), segments

@@ -1,0 +1,194 @@
+"""A torch snapshot as a recording: which device, which setting, what is in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from allocmark.recording.importers import snapshot_file, torch_settings
+from allocmark.recording.importers.recording import BlockMap, Recording
+from allocmark.recording.importers.snapshot_file import SnapshotFile
+from allocmark.recording.importers.torch_history import Events, events_of, reserved_over_entries
+from allocmark.system.errors import AllocmarkError
+from allocmark.system.units import format_bytes, format_count
+from allocmark.workloads.event_trace import Op, Trace
+
+
+def read(path: Path, device: int | None = None) -> Recording:
+    """Return the recording in a snapshot, of the device with most memory unless one is named.
+
+    Raises `AllocmarkError` for a file that cannot be used, and where no GPU's memory is in it.
+    """
+    file = snapshot_file.read(path)
+    chosen = _device(file, device, path.name)
+    events = events_of(file, chosen)
+    if not events.rows:
+        raise AllocmarkError(
+            f"{path.name} holds no allocation on device {chosen}: was the program run on the CPU, "
+            "or recorded before it allocated anything?"
+        )
+    return Recording(
+        source=f"torch snapshot {path.name}",
+        device=chosen,
+        trace=_trace(path.name, events),
+        setting=torch_settings.recorded(file.header),
+        counted=_counted(file, chosen, events),
+        stacks=file.header["stacks"],
+        stack_of_block=np.array(events.stacks, np.int32),
+        failed=events.failed,
+        end_map=_end_map(file, chosen, events),
+        has_history=len(file.column(chosen, "entries", "action")) > 0,
+        environment=file.header["allocmark"],
+        doubts=_doubts(file, chosen, events),
+    )
+
+
+def _device(file: SnapshotFile, asked: int | None, name: str) -> int:
+    """Return the device to replay."""
+    held = {
+        int(device): int(file.column(int(device), "segments", "size").sum()) + entries
+        for device, entries in file.header["devices"].items()
+    }
+    held = {device: count for device, count in held.items() if count}
+    if not held and "cudaMallocAsync" in str(file.header):
+        raise AllocmarkError(
+            f"{name} was recorded under backend:cudaMallocAsync, of which torch keeps no history: "
+            "record the program without that setting"
+        )
+    if not held:
+        raise AllocmarkError(
+            f"{name} holds no memory of a GPU: was the program run on the CPU, "
+            "or was the snapshot made before its first tensor?"
+        )
+    if asked is not None and asked not in held:
+        known = ", ".join(map(str, sorted(held)))
+        raise AllocmarkError(f"{name} holds nothing of device {asked}: choose from {known}")
+    return max(held, key=lambda device: held[device]) if asked is None else asked
+
+
+def _trace(name: str, events: Events) -> Trace:
+    op, block, size, stream = np.array(events.rows, dtype=np.int64).reshape(-1, 4).T
+    stem = name.partition(".")[0]
+    return Trace(
+        *(stem, op.astype(np.uint8), block.copy(), size.copy(), stream.astype(np.uint8)),
+        origin={"kind": "imported", "file": name},
+    )
+
+
+def _counted(file: SnapshotFile, device: int, events: Events) -> dict[str, int]:
+    """Return what is known of the recorded run: from the history, or better from its counters."""
+    reserved, most_segments, segments = reserved_over_entries(file, device)
+    held = int(file.column(device, "segments", "size").sum())
+    counted = {
+        "reserved_bytes": held,
+        "peak_reserved_bytes": max(held, int(reserved.max(initial=0))),
+    }
+    if not file.column(device, "segments", "expandable").any():  # torch counts those as none.
+        counted |= {"segments": segments, "peak_segments": most_segments}
+    if events.failed:
+        counted["ooms"] = len(events.failed)
+    all_stats = file.header["allocmark"].get("counters")
+    stats = all_stats.get(str(device)) if isinstance(all_stats, dict) else None
+    told = stats.items() if isinstance(stats, dict) else ()
+    known = {name: int(value) for name, value in told if isinstance(value, int)}
+    if not known.get("peak_segments", 1):
+        del known["peak_segments"]  # All of them expandable.
+    return counted | known
+
+
+def _end_map(file: SnapshotFile, device: int, events: Events) -> BlockMap | None:
+    segments = [file.column(device, "segments", name) for name in ("address", "size", "stream")]
+    if not len(segments[0]):
+        return None
+    wanted = ("address", "size", "requested", "state")
+    blocks = [file.column(device, "blocks", name) for name in wanted]
+    known = [events.block_at.get(address, -1) for address in blocks[0].tolist()]
+    last = len(events.rows) - 1
+    if events.failed and events.failed[-1].event == last - 1:
+        last -= 1  # The map is of the moment at which the request was refused.
+    return BlockMap(last, np.stack(segments, 1), np.stack([*blocks, np.array(known)], 1))
+
+
+def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
+    """Say what the file does not tell, and what was assumed instead."""
+    told = []
+    entries = len(file.column(device, "entries", "action"))
+    others = sum(n > 0 for n in file.header["devices"].values()) - bool(entries)
+    if not entries:
+        told.append(
+            "the snapshot has no history: only what was alive at its end is replayed, in the order "
+            "of addresses; the peak before it, the frees and their order are not known"
+        )
+    elif events.before_blocks:
+        why = _why_late(file.header["allocmark"], entries, events)
+        told.append(
+            f"alive before the history begins ({why}): "
+            f"{format_count(events.before_blocks, 'block')} ({format_bytes(events.before_bytes)}), "
+            "allocated first, in the order of addresses; what was cached then is not known"
+        )
+    if others > 0:
+        other = format_count(others, "other device")
+        told.append(f"the snapshot holds {other} beside: --device names one")
+    if events.waited:
+        told.append(
+            f"frees that waited for another stream: {events.waited}; each block returns at the "
+            "event at which it did in the recorded run, which depended on the pace of that GPU"
+        )
+    if events.reallocated:
+        told.append(
+            "given out again without a recorded free: "
+            f"{format_count(events.reallocated, 'block')}, freed just before"
+        )
+    if events.trims_without_stack:
+        told.append(
+            f"segments were given back {format_count(events.trims_without_stack, 'time')} and no "
+            "stack says whether by empty_cache or by torch itself, short of memory: empty_cache is "
+            "assumed"
+        )
+    if file.column(device, "segments", "pool").any():
+        told.append(
+            "some segments belong to private pools (CUDA graphs, MemPool), and the history does "
+            "not say whose an allocation was: they are replayed in the common pool"
+        )
+    if file.header["other_actions"]:
+        names = ", ".join(sorted(file.header["other_actions"])[:5])
+        told.append(f"entries of kinds not known here were passed over: {names}")
+    if events.failed:
+        told.append(_after_failure(events))
+    if events.block_at and (missing := _missing_at_end(file, device, events)):
+        told.append(
+            f"alive by the history and not in the final map: {format_count(missing, 'block')}; the "
+            "history was stopped before the snapshot, or left out frees"
+        )
+    return told
+
+
+def _why_late(recorded: Mapping[str, Any], entries: int, events: Events) -> str:
+    if entries == recorded.get("max_entries"):
+        return f"its ring of {entries} entries was full and forgot the oldest"
+    if events.before_with_stack:
+        return "its ring was full: some of them carry stacks that it had recorded"
+    return "it was started late, or its ring was full"
+
+
+def _after_failure(events: Events) -> str:
+    last = events.failed[-1]
+    later = sum(op == Op.ALLOC for op, *_ in events.rows[last.event + 1 :])
+    after = (
+        f"the program went on with {format_count(later, 'more allocation')}"
+        if later
+        else "what the program would have allocated after it is not known, so more may be needed"
+    )
+    return (
+        f"the request of {format_bytes(last.size_bytes)} that failed is replayed as if it had been "
+        f"served; {after}"
+    )
+
+
+def _missing_at_end(file: SnapshotFile, device: int, events: Events) -> int:
+    states = file.column(device, "blocks", "state")
+    live = set(file.column(device, "blocks", "address")[states > 0].tolist())
+    return sum(address not in live for address in events.block_at)

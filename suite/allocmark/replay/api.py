@@ -1,0 +1,44 @@
+"""Replays from Python: for notebooks, and for checks that guard a model's smallest card."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from allocmark.replay.answer import Answer
+from allocmark.replay.command import Asked, find
+
+
+def replay(
+    file: str | Path,
+    settings: Sequence[str] = (),
+    *,
+    capacity: str | None = None,
+    outside: str | None = None,
+    device: int | None = None,
+    emulated: bool = False,
+) -> pd.DataFrame:
+    """Return a row for each setting, best first; bytes are whole numbers, missing ones NaN.
+
+    `settings` are allocators of the suite (``torch-expandable``) or texts for
+    ``PYTORCH_CUDA_ALLOC_CONF``; without any, all of torch's are tried. `capacity` and `outside` are
+    sizes such as ``"24GiB"``. ``frame.attrs`` holds what the rows rest on: ``agreement``,
+    ``doubts``, ``outside``, ``card``, ``where``, ``emulated``. Raises
+    `AllocmarkError` with one sentence for what cannot be read or is not known.
+    """
+    asked = Asked(Path(file), tuple(settings), capacity, outside, device, emulated)
+    return frame(find(asked))
+
+
+def frame(answer: Answer) -> pd.DataFrame:
+    """Return an answer as a data frame."""
+    plain = answer.to_json()
+    rows = [
+        {name: value for name, value in row.items() if name != "reasons"}
+        for row in plain["settings"]
+    ]
+    made = pd.DataFrame(rows)
+    made.attrs.update({name: value for name, value in plain.items() if name != "settings"})
+    return made

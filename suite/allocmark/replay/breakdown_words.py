@@ -1,0 +1,76 @@
+"""A moment in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allocmark.recording.importers.frames import is_of_torch
+from allocmark.recording.importers.recording import Recording
+from allocmark.replay.memory_breakdown import Holder, Moment, Pin
+from allocmark.system.units import format_bytes, format_count
+
+_PLACES = 3
+
+
+def sentences(moment: Moment, under: str, failing: bool, recording: Recording) -> list[str]:
+    """Return what the moment was made of, and who pins what, a sentence each."""
+    when = "At the request that failed" if failing else "Where most memory is reserved"
+    if not recording.has_history:
+        when = "At the end"
+    all_segments = format_count(moment.segments, "segment")
+    pinned_segments = format_count(moment.pinned_segments, "segment")
+    told = [
+        f"{when} (event {moment.event}, under {under}) {format_bytes(moment.reserved_bytes)} are "
+        f"reserved in {all_segments}: {format_bytes(moment.live_bytes)} live, "
+        f"{format_bytes(moment.cached_bytes)} cached (whole segments, can be given back), "
+        f"{format_bytes(moment.split_bytes)} split (free beside live blocks in "
+        f"{pinned_segments}), {format_bytes(moment.stuck_bytes)} stuck (freed, "
+        "another stream may still use it)"
+    ]
+    if failing and recording.failed:
+        last = recording.failed[-1]
+        stack = recording.stack(int(recording.trace.block[last.event]))
+        where = f" in {place(stack)}" if stack else ""
+        told.append(
+            f"It asked for {format_bytes(last.size_bytes)}{where}; the largest free block had "
+            f"{format_bytes(moment.largest_free_bytes)}"
+        )
+    if any(holder.stack for holder in moment.holders):
+        told.append("Most of what is live: " + "; ".join(map(_held, moment.holders[:_PLACES])))
+    told += [pinned(together) for together in _by_segments(moment.pins)[:_PLACES]]
+    return told
+
+
+def _held(holder: Holder) -> str:
+    blocks = format_count(holder.blocks, "block")
+    where = f"of {place(holder.stack)}" if holder.stack else "without a line of Python"
+    return f"{format_bytes(holder.live_bytes)} in {blocks} {where}"
+
+
+def _by_segments(pins: Sequence[Pin]) -> list[list[Pin]]:
+    """Return the pins, those that keep the same segments together."""
+    groups: dict[tuple[int, ...], list[Pin]] = {}
+    for pin in pins:
+        groups.setdefault(tuple(pin.addresses), []).append(pin)
+    return list(groups.values())
+
+
+def pinned(pins: Sequence[Pin]) -> str:
+    """Return who keeps how much from being given back; the pins keep the same segments."""
+    kept = (
+        f"{format_bytes(pins[0].split_bytes)} split in {format_count(pins[0].segments, 'segment')}"
+    )
+    owners = [
+        (f"{format_count(pin.blocks, 'block')} ({format_bytes(pin.live_bytes)})", place(pin.stack))
+        for pin in pins
+    ]
+    if len(owners) == 1:
+        ((blocks, where),) = owners
+        return f"{blocks} {'keeps' if pins[0].blocks == 1 else 'keep'} {kept}: {where}"
+    return f"{kept}, kept by " + "; ".join(f"{blocks} of {where}" for blocks, where in owners)
+
+
+def place(stack: Sequence[str]) -> str:
+    """Return where a stack is, innermost first, the program's own lines before torch's."""
+    ordered = sorted(stack, key=is_of_torch)
+    return " < ".join(ordered[:_PLACES]) if stack else "no stack was recorded"

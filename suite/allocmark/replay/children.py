@@ -1,0 +1,112 @@
+"""The processes of a replay: several at a time on emulated devices, one at a time on a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from allocmark.experiments.core.launcher import Child, launch_all
+from allocmark.experiments.core.request import Outcome, Request
+from allocmark.replay import device_choice
+from allocmark.replay.settings import Setting
+from allocmark.schema.documents import Failure
+from allocmark.system.errors import EXIT_UNCLEAR, AllocmarkError, NotMeasurableError
+
+Done = Callable[[str, int, int], None]
+"""Hears the name of a setting that has ended, and how many of how many have."""
+Ask = Callable[[Setting, Mapping[str, str]], Request]
+"""Makes the request of a setting, given the variables of its device."""
+
+
+class ReplayStoppedError(AllocmarkError):
+    """Ctrl-C: an answer of some settings would be none."""
+
+    exit_code = EXIT_UNCLEAR
+
+    def __init__(self, ended: int, count: int) -> None:
+        super().__init__(
+            f"stopped after {ended} of {count} settings, without an answer: "
+            "start it again, or name fewer (--setting)"
+        )
+
+
+def run(
+    chosen: Sequence[Setting],
+    ask: Ask,
+    live_bytes: int,
+    emulated: bool,
+    jobs: int,
+    done: Done,
+) -> list[Outcome]:
+    """Return the outcome of each setting; `done` hears of each that has ended.
+
+    On a GPU the next import their framework while one measures. Raises `ReplayStoppedError` at
+    Ctrl-C, once all have ended.
+    """
+    ended: list[str] = []
+
+    def tell(setting: Setting) -> None:
+        ended.append(setting.name)
+        done(setting.name, len(ended), len(chosen))
+
+    try:
+        if emulated:
+            return _Emulated(ask, live_bytes, tell).run(chosen, jobs)
+        return _one_by_one(chosen, [ask(setting, {}) for setting in chosen], tell)
+    except KeyboardInterrupt:
+        raise ReplayStoppedError(len(ended), len(chosen)) from None
+
+
+def _one_by_one(
+    chosen: Sequence[Setting], requests: Sequence[Request], tell: Callable[[Setting], None]
+) -> list[Outcome]:
+    outcomes = []
+    with contextlib.closing(launch_all(requests)) as running:  # Ends them, wherever Ctrl-C comes.
+        for setting, outcome in zip(chosen, running, strict=True):
+            tell(setting)
+            outcomes.append(outcome)
+    return outcomes
+
+
+class _Emulated:
+    """Each has a device of its own, so they do not disturb each other."""
+
+    def __init__(self, ask: Ask, live_bytes: int, tell: Callable[[Setting], None]) -> None:
+        self._ask, self._live_bytes, self._tell = ask, live_bytes, tell
+        self._lock = threading.Lock()
+        self._running: set[Child] = set()
+        self._stopped = False
+
+    def run(self, chosen: Sequence[Setting], jobs: int) -> list[Outcome]:
+        with ThreadPoolExecutor(max(1, jobs)) as pool:
+            try:
+                return list(pool.map(self._one, chosen))
+            except BaseException:
+                self._stop()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _one(self, setting: Setting) -> Outcome:
+        with device_choice.variables(True, setting.allocator, self._live_bytes) as variables:
+            request = self._ask(setting, variables)
+            try:
+                with self._lock:
+                    if self._stopped:
+                        raise NotMeasurableError("the replay was stopped")
+                    child = Child(request)
+                    self._running.add(child)
+            except NotMeasurableError as error:
+                return Outcome(request, 0.0, failures=[Failure("start", str(error))])
+            outcome = child.run()
+            with self._lock:
+                self._running.discard(child)
+        self._tell(setting)
+        return outcome
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for child in self._running:
+                child.kill()

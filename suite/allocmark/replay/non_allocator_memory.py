@@ -1,0 +1,113 @@
+"""Memory that a process takes outside its allocator, and how much the card has to offer.
+
+The smallest card that completes a program is what its allocator reserves plus what lies outside:
+the context, loaded modules, libraries' own workspaces. Each term has a source, said with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from allocmark.emulator import driver_profile
+from allocmark.system.units import GIB, KIB, MIB, format_bytes
+
+_UNLISTED_BYTES = 64 * MIB
+_UNITS = {"bytes": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
+_SIZE = r"(\d{1,15}(?:\.\d+)?) (bytes|KiB|MiB|GiB)"
+_IN_USE = re.compile(rf"this process has {_SIZE} memory in use")
+_ALLOCATED = re.compile(rf"{_SIZE} is allocated by PyTorch")
+_RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
+_TOTAL = re.compile(rf"has a total capacity of {_SIZE}")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A count of bytes and where it comes from; `assumed` where it is of another GPU."""
+
+    value_bytes: int
+    source: str
+    assumed: bool = False
+
+
+def outside_bytes(asked: int | None, recorded: Mapping[str, Any]) -> Term:
+    """Return what lies outside the allocator, from the best source there is."""
+    if asked is not None:
+        return Term(asked, "--outside")
+    found = _from_text(str(recorded.get("oom_text", ""))) or _from_meter(recorded)
+    return found or _committed(str(recorded.get("gpu", "")))
+
+
+def card_bytes(asked: int | None, recorded: Mapping[str, Any]) -> Term | None:
+    """Return the usable bytes of the card to answer for, None where none is known."""
+    if asked is not None:
+        return Term(asked, "--capacity, all of it taken as usable")
+    total = recorded.get("total_bytes")
+    if isinstance(total, int) and total > 0:
+        return Term(total, f"the recorded card's, by cudaMemGetInfo ({recorded.get('gpu', 'GPU')})")
+    text = _bytes(_TOTAL.search(str(recorded.get("oom_text", ""))))
+    return Term(text, "the recorded OOM text") if text else None
+
+
+def _from_text(text: str) -> Term | None:
+    """Return what torch's error tells: in use by the process, less its own."""
+    used, allocated, reserved = (
+        _bytes(pattern.search(text)) for pattern in (_IN_USE, _ALLOCATED, _RESERVED)
+    )
+    if used is None or allocated is None or reserved is None:
+        return None
+    left = used - allocated - reserved
+    return Term(left, "the recorded OOM text, which rounds to 0.01") if left > 0 else None
+
+
+def _from_meter(recorded: Mapping[str, Any]) -> Term | None:
+    reserved, process = recorded.get("reserved_bytes"), recorded.get("process_bytes")
+    others = others_bytes(recorded)
+    if isinstance(reserved, int) and isinstance(process, int) and others and process > reserved:
+        return Term(process - reserved, "recorded NVML figure of the process less reserved")
+    total, free = recorded.get("total_bytes"), recorded.get("free_bytes")
+    if not (isinstance(total, int) and isinstance(free, int) and isinstance(reserved, int)):
+        return None
+    left = total - free - reserved
+    source = "recorded cudaMemGetInfo less reserved"
+    if process is None:
+        source += "; other processes of that GPU are in it"
+    return Term(left, source) if left > 0 else None
+
+
+def others_bytes(recorded: Mapping[str, Any]) -> int:
+    """Return what other processes held of the recorded card, 0 where nothing of it is known.
+
+    The driver itself holds some MiB that it lists for no process.
+    """
+    names = ("total_bytes", "free_bytes", "process_bytes")
+    total, free, process = (recorded.get(name) for name in names)
+    if not (isinstance(total, int) and isinstance(free, int) and isinstance(process, int)):
+        return 0
+    left = total - free - process
+    return left if left > _UNLISTED_BYTES else 0
+
+
+def _committed(gpu: str) -> Term:
+    """Return what the committed results hold for that GPU, or for the one they are of."""
+    plain = gpu.removeprefix("Emulated ")
+    known = {loaded.name: loaded for loaded in map(driver_profile.load, driver_profile.known())}
+    chosen = known.get(plain) or known[driver_profile.load(driver_profile.DEFAULT).name]
+    numbers = chosen.numbers
+    value = sum(numbers[f"{part}_bytes"] for part in ("context", "first_kernel", "first_blas"))
+    what = f"context, first kernel and first matrix product of the committed {chosen.name} results"
+    if plain == chosen.name:
+        return Term(value, what)
+    which = f"nothing is committed for {plain}" if plain else "the recording does not name its GPU"
+    return Term(value, f"{what}; {which}: give --outside", assumed=True)
+
+
+def _bytes(match: re.Match[str] | None) -> int | None:
+    return None if match is None else round(float(match[1]) * _UNITS[match[2]])
+
+
+def in_words(term: Term) -> str:
+    """Return a term with its source."""
+    return f"{format_bytes(term.value_bytes)} ({term.source})"

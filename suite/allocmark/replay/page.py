@@ -1,0 +1,114 @@
+"""The answer as one page that needs nothing else: no network, light and dark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from allocmark.recording.importers.frames import is_of_torch
+from allocmark.replay import breakdown_svg, table
+from allocmark.replay.answer import Answer, SettingAnswer
+from allocmark.replay.breakdown_svg import Line
+from allocmark.replay.explained import Explained, explain
+from allocmark.replay.non_allocator_memory import in_words
+from allocmark.replay.summary import summary
+from allocmark.schema.documents import write_whole
+from allocmark.system.errors import AllocmarkError
+from allocmark.system.units import format_bytes
+
+_TEMPLATE = Path(__file__).with_name("page.html.j2")
+_KINDS = (
+    ("live", "held by the program"),
+    ("cached", "whole free segments, can be given back"),
+    ("split", "free beside live blocks, cannot"),
+    ("stuck", "freed, another stream may still use it"),
+)
+
+
+def write(path: Path, answer: Answer) -> None:
+    """Write the page, whole or not at all.
+
+    Raises `AllocmarkError` where the template engine is not installed.
+    """
+    write_whole(path, render(answer).encode())
+
+
+def render(answer: Answer) -> str:
+    """Return the page's text; whatever comes from the recording is escaped."""
+    try:
+        from jinja2 import Environment, StrictUndefined
+        from markupsafe import Markup, escape
+    except ImportError as error:
+        raise AllocmarkError(
+            f"the page needs {error.name}: install it with pip install 'allocmark[report]'"
+        ) from error
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters["bytes"] = format_bytes
+    environment.filters["own"] = _own
+    environment.filters["breaks"] = lambda line: Markup("").join(
+        escape(part) + Markup("<wbr>") for part in re.split("(?<=[=,])", line)
+    )
+    explained = explain(answer)
+    lines = _lines(answer)
+    drawn = next((one for one in answer.settings if one.cells), None)
+    on_card = answer.card is not None
+    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+        title=f"allocmark replay: {answer.recording.source}",
+        answer=answer,
+        summary=summary(answer),
+        columns=[name.replace("\n", " ") for name in table.columns(on_card)],
+        rows=[
+            (table.row(one, on_card), one.setting.line) for one in answer.settings if not one.reason
+        ],
+        missing=[(one.name, one.reason) for one in answer.settings if one.reason],
+        outside=in_words(answer.outside),
+        card=in_words(answer.card) if answer.card else "",
+        explained=explained,
+        kinds=_KINDS,
+        segments_svg=Markup(breakdown_svg.segment_map(explained.map)) if explained else "",
+        curves_svg=Markup(breakdown_svg.curves(lines, _marks(explained), _limit(answer))),
+        lines=lines,
+        drawn=drawn,
+        over_time_svg=(
+            Markup(breakdown_svg.over_time(drawn.over_time["event"], drawn.cells)) if drawn else ""
+        ),
+        times=next((one.driver_time.source for one in answer.settings if one.driver_time), ""),
+    )
+
+
+def _own(stack: Sequence[str]) -> list[str]:
+    """Return where torch was, briefly, and the program's own lines; all where it has none."""
+    own = [frame for frame in stack if not is_of_torch(frame)]
+    inside = [frame.rpartition("-packages/")[2] for frame in stack[:1] if is_of_torch(frame)]
+    return [*inside, *own] if own else list(stack)
+
+
+def _lines(answer: Answer) -> list[Line]:
+    """Return what the program asked for, and what the recorded and the best setting reserve."""
+    drawn: list[SettingAnswer] = []
+    for one in (answer.recorded, *answer.settings[:1]):
+        if one is not None and one not in drawn and "reserved" in one.curve:
+            drawn.append(one)
+    if not drawn:
+        return []
+    first = drawn[0].curve
+    lines = [Line("requested by the program", "requested", first["event"], first["requested"])]
+    for one in drawn:
+        kind = "recorded" if one is answer.recorded else "best"
+        name = f"reserved under {one.name}"
+        lines.append(Line(name, kind, one.curve["event"], one.curve["reserved"]))
+    return lines
+
+
+def _marks(explained: Explained | None) -> dict[str, float]:
+    if explained is None or explained.moment.event < 0:
+        return {}
+    return {"a request failed here" if explained.failing else "peak": explained.moment.event}
+
+
+def _limit(answer: Answer) -> tuple[str, float] | None:
+    if answer.card is None:
+        return None
+    left = answer.card.value_bytes - answer.outside.value_bytes
+    return f"room on the card: {format_bytes(left)}", left

@@ -1,0 +1,75 @@
+"""Which setting to name first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from allocmark.replay.answer import SettingAnswer
+
+_ALIKE = 1.01
+"""Cards within one percent are alike: the search is settled to half of that."""
+_SAME_TIME = 1.1
+_SAME_TIME_S = 0.01
+"""Estimates of time within ten percent, or ten milliseconds, are."""
+
+
+def ranked(answers: Sequence[SettingAnswer], of_torch: bool) -> list[SettingAnswer]:
+    """Return the settings, best first; those without figures are last.
+
+    On a card: what fits before what does not, without a retry before with, then the least time in
+    the driver. Without one, or where it does not fit: the smallest card, then the least time. What
+    a program of torch (`of_torch`) cannot be given by a line in its environment comes after what
+    it can. The recorded setting is first where no other gains anything.
+    """
+    sizes = _groups(answers)
+    order = sorted(answers, key=lambda answer: _key(answer, of_torch, sizes[answer.name]))
+    own = next((answer for answer in order if answer.setting.recorded), None)
+    if own is not None and _gains_nothing(order[0], own):
+        order.remove(own)
+        order.insert(0, own)
+    return order
+
+
+def alike(first_bytes: int | None, second_bytes: int | None) -> bool:
+    """Say whether two cards are too close to tell apart."""
+    if first_bytes is None or second_bytes is None:
+        return first_bytes == second_bytes
+    return max(first_bytes, second_bytes) <= min(first_bytes, second_bytes) * _ALIKE
+
+
+def _gains_nothing(best: SettingAnswer, own: SettingAnswer) -> bool:
+    """Say whether what ranks first is no better than the recorded setting."""
+    if own.smallest_card_bytes is None or own.completes != best.completes:
+        return False
+    if own.completes is False:
+        return alike(best.smallest_card_bytes, own.smallest_card_bytes)
+    if own.completes and best.figure("capacity_retries") != own.figure("capacity_retries"):
+        return False
+    if not own.completes and not alike(best.smallest_card_bytes, own.smallest_card_bytes):
+        return False
+    times = [one.driver_time.seconds if one.driver_time else math.inf for one in (best, own)]
+    return times[1] <= times[0] * _SAME_TIME + _SAME_TIME_S
+
+
+def _groups(answers: Sequence[SettingAnswer]) -> dict[str, int]:
+    """Return a number for each setting, the same where cards are alike, smallest first."""
+    groups: dict[str, int] = {}
+    first, number = 0, 0
+    for answer in sorted(answers, key=lambda one: one.smallest_card_bytes or 0):
+        card = answer.smallest_card_bytes or 0
+        if card > first * _ALIKE:
+            first, number = card, number + 1
+        groups[answer.name] = number
+    return groups
+
+
+def _key(answer: SettingAnswer, of_torch: bool, size: int) -> tuple[bool | float | str, ...]:
+    time_s = answer.driver_time.seconds if answer.driver_time else math.inf
+    foreign = of_torch and answer.setting.allocator.framework != "torch"
+    without = answer.smallest_card_bytes is None
+    if answer.completes:
+        retried = bool(answer.figure("capacity_retries"))
+        return (without, False, foreign, retried, time_s, float(size), answer.name)
+    fails = answer.completes is False
+    return (without, fails, foreign, False, float(size), time_s, answer.name)

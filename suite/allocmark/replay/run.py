@@ -1,0 +1,216 @@
+"""Plans the replays, runs each in a process of its own, and ranks what they found."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.recording.experiment import save_events
+from allocmark.machine.stack import installed
+from allocmark.recording.importers.recording import BlockMap, Recording
+from allocmark.replay import children, device_choice, driver_time, non_allocator_memory, settings
+from allocmark.replay.answer import FIGURES, Answer, SettingAnswer
+from allocmark.replay.non_allocator_memory import Term, in_words
+from allocmark.replay.ranking import ranked
+from allocmark.replay.settings import Setting
+from allocmark.schema.figure import Series
+from allocmark.system.errors import AllocmarkError
+from allocmark.system.units import format_bytes
+
+_SEARCH_S = 4.0
+"""What one setting may take before the search for its smallest capacity ends."""
+_LIMIT_S = 60.0
+_SENTENCES = 2
+_LIMIT_FOR_EACH_EVENT_S = 60e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for; None for what was not."""
+
+    settings: Sequence[str] = ()
+    capacity_bytes: int | None = None
+    outside_bytes: int | None = None
+    emulated: bool = False
+    search: bool = True
+    """Whether the smallest capacity is searched; without, only the runs that are asked for."""
+    jobs: int | None = None
+    """Emulated processes at a time, by default one for each core; on a GPU it is always one."""
+
+
+def replay(
+    recording: Recording,
+    options: Options,
+    done: children.Done = lambda name, ended, count: None,
+) -> Answer:
+    """Run a recording under all settings asked for; `done` hears of each that has ended.
+
+    Raises `AllocmarkError` for a setting that is not known, a card that has no room at all, and at
+    Ctrl-C.
+    """
+    begin = time.monotonic()
+    chosen = settings.choose(options.settings, recording.setting)
+    around = non_allocator_memory.outside_bytes(options.outside_bytes, recording.environment)
+    card = non_allocator_memory.card_bytes(options.capacity_bytes, recording.environment)
+    capacity = None if card is None else card.value_bytes - around.value_bytes
+    if capacity is not None and capacity <= 0:
+        raise AllocmarkError(
+            f"a card of {in_words(card or around)} has no room for the "
+            f"{in_words(around)} outside the allocator: give --outside or a larger card"
+        )
+    others = non_allocator_memory.others_bytes(recording.environment)
+    emulated = device_choice.is_emulated(options.emulated)
+    live_bytes = recording.trace.peak_requested_bytes
+    jobs = options.jobs or os.cpu_count() or 1
+    # The recorded setting is the one that is explained.
+    pictured = next((one for one in chosen if one.recorded), chosen[0])
+    gpu = str(recording.environment.get("gpu", ""))
+
+    with tempfile.TemporaryDirectory(prefix="allocmark-") as folder:
+        events = Path(folder, "events.npz")
+        save_events(events, recording.trace)
+
+        def ask(setting: Setting, variables: Mapping[str, str]) -> Request:
+            parameters = {
+                "events": str(events),
+                "conf": setting.conf,
+                "capacity_bytes": capacity,
+                "seconds": _SEARCH_S if options.search else None,
+                "picture": setting is pictured,
+            }
+            return _request(setting, parameters, len(recording.trace), variables)
+
+        outcomes = children.run(chosen, ask, live_bytes, emulated, jobs, done)
+        answers = [
+            _answer(setting, outcome, around, gpu, emulated)
+            for setting, outcome in zip(chosen, outcomes, strict=True)
+        ]
+    where = (
+        "the emulated driver (bytes and decisions are real, times are not)"
+        if emulated
+        else ("this machine's GPU")
+    )
+    return Answer(
+        recording,
+        ranked(answers, recording.setting is not None),
+        around,
+        card,
+        card is not None and options.capacity_bytes is None and not others,
+        where,
+        emulated,
+        [*recording.doubts, *_doubts(recording, chosen, emulated, others)],
+        time.monotonic() - begin,
+    )
+
+
+def _request(
+    setting: Setting, parameters: Mapping[str, Any], events: int, variables: Mapping[str, str]
+) -> Request:
+    return Request(
+        "replay_recording",
+        setting.name,
+        _LIMIT_S + _LIMIT_FOR_EACH_EVENT_S * events,
+        parameters,
+        {**setting.allocator.environment, **variables},
+        setting.allocator.framework,
+    )
+
+
+def _answer(
+    setting: Setting, outcome: Outcome, around: Term, gpu: str, emulated: bool
+) -> SettingAnswer:
+    found = {figure.metric: figure for figure in outcome.figures}
+    values = {n: f.value for n, f in found.items() if n in FIGURES and f.value is not None}
+    reasons = {n: f.reason for n, f in found.items() if n in FIGURES and f.reason is not None}
+    for failure in outcome.failures:
+        if failure.stage == "the smallest capacity":
+            reasons["smallest_capacity_bytes"] = failure.reason
+        elif failure.stage == "the capacity asked for":
+            reasons["completes"] = failure.reason
+        else:  # Between the stages: no ballast, say.
+            for name in ("completes", "smallest_capacity_bytes"):
+                if name not in values:
+                    reasons.setdefault(name, failure.reason)
+    peak = values.get("peak_reserved_bytes")
+    least = values.get("smallest_capacity_bytes", peak)
+    reason = ""
+    if peak is None:
+        failures = [failure.reason for failure in outcome.failures]
+        reason = failures[0] if failures else reasons.get("peak_reserved_bytes", "nothing was told")
+        # torch's own words go on with what its user should do.
+        reason = ". ".join(reason.split(". ")[:_SENTENCES])
+        if reason.startswith("ran out of memory"):
+            reason += "; the emulated driver has 1 TiB (--emulated)" * (not emulated)
+    if "driver_calls" not in {one.name for one in outcome.series}:
+        reasons["driver_seconds"] = f"{setting.name} does not tell the sizes of its driver calls"
+    series = {one.name: one.columns for one in outcome.series}
+    calls = series.get("capacity_driver_calls", series.get("driver_calls"))
+    return SettingAnswer(
+        setting,
+        values,
+        reasons,
+        driver_time.estimate(calls, gpu) if calls else None,
+        None if least is None else int(least) + around.value_bytes,
+        None if peak is None else int(peak) + around.value_bytes,
+        "smallest_capacity_bytes" in values and not found["smallest_capacity_bytes"].flags,
+        reason,
+        str(outcome.notes.get("error", "")),
+        str(outcome.notes.get("setting", "")),
+        round(outcome.seconds, 3),
+        series.get("capacity_memory", series.get("memory", {})),
+        _maps(outcome),
+        series.get("address_map", {}),
+        series.get("address_cells", {}).get("kind", ()),
+    )
+
+
+def _maps(outcome: Outcome) -> dict[str, BlockMap]:
+    """Return the maps of blocks that a child sent, by their moment."""
+    found: dict[str, dict[str, Series]] = {}
+    for series in outcome.series:
+        if series.name in ("segments", "blocks"):
+            found.setdefault(str(series.axes["at"]), {})[series.name] = series
+    failed = next((f.value for f in outcome.figures if f.metric == "failed_event"), None)
+    events = {"peak": outcome.notes.get("peak_event", -1), "failure": failed}
+    return {
+        at: BlockMap(int(events.get(at) or -1), _rows(pair["segments"]), _rows(pair["blocks"]))
+        for at, pair in found.items()
+        if len(pair) == len(("segments", "blocks"))
+    }
+
+
+def _rows(series: Series) -> NDArray[np.int64]:
+    columns = [np.array(column, np.int64) for column in series.columns.values()]
+    return np.stack(columns, 1)
+
+
+def _doubts(
+    recording: Recording, chosen: Sequence[Setting], emulated: bool, others: int
+) -> list[str]:
+    """Say what differs between the recorded program and what replays it."""
+    told = []
+    if others:
+        told.append(
+            f"other processes held {format_bytes(others)} of the recorded card: the replays have "
+            "all of it, so the recorded run, which had less, is not held against them"
+        )
+    pools = [s.name for s in chosen if "cudaMallocAsync" in str(s.allocator.environment)]
+    if emulated and pools:
+        told.append(
+            f"{', '.join(pools)}: that pool lives in NVIDIA's driver, and the emulated one has a "
+            "model of it; take its figures from a GPU"
+        )
+    was = str(recording.environment.get("torch", ""))
+    now = str(installed("torch").get("torch") or "")
+    if was and now and was != now:
+        told.append(f"recorded with torch {was}, replayed with torch {now}: their rules may differ")
+    return told

@@ -1,0 +1,116 @@
+"""The answer as a table for the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from allocmark.replay.answer import Answer, SettingAnswer
+from allocmark.replay.explained import explain
+from allocmark.replay.non_allocator_memory import in_words
+from allocmark.replay.summary import summary
+from allocmark.system.units import format_bytes, format_count, format_need
+
+_COLUMNS = (
+    "smallest\ncard",
+    "without\nretry",
+    "peak\nreserved",
+    "waste",
+    "driver\ncalls",
+    "driver\ntime",
+)
+_ON_CARD = "this card"
+
+
+def render(answer: Answer) -> RenderableType:
+    """Return the whole answer, ready to print."""
+    recording = answer.recording
+    head = [
+        f"{recording.source}: {len(recording.trace)} events of device {recording.device}",
+        f"replayed on {answer.where}, in {answer.seconds:.0f} s",
+        f"outside the allocator: {in_words(answer.outside)}",
+    ]
+    if answer.card is not None:
+        head.append(f"the card: {in_words(answer.card)}")
+    table = Table(title="Settings, best first", title_justify="left")
+    table.add_column("setting", no_wrap=True)
+    on_card = answer.card is not None
+    for column in columns(on_card):
+        table.add_column(column, justify="right", no_wrap=True)
+    for one in answer.settings:
+        if not one.reason:
+            table.add_row(*row(one, on_card))
+    parts: list[RenderableType] = [*map(Text, head), table, *map(Text, _notes(answer))]
+    return Group(*parts)
+
+
+def columns(on_card: bool) -> tuple[str, ...]:
+    """Return the columns after the setting's name, what decides first."""
+    return (_ON_CARD, *_COLUMNS) if on_card else _COLUMNS
+
+
+def row(one: SettingAnswer, on_card: bool) -> list[str]:
+    """Return a setting's cells, its name first."""
+    time = one.driver_time
+    waste = one.figures.get("waste_ratio")
+    counted = [one.figure(f"{'capacity_' * on_card}driver_{what}") for what in ("allocs", "frees")]
+    calls = [count for count in counted if count is not None]
+    return [
+        one.name + (" *" if one.setting.recorded else ""),
+        *([_fits(one)] if on_card else []),
+        _need(one.smallest_card_bytes) + ("" if one.settled else " ~"),
+        _need(one.no_retry_card_bytes),
+        _bytes(one.figure("peak_reserved_bytes")),
+        "-" if waste is None else f"{waste:.1%}",
+        str(time.calls) if time else str(sum(calls)) if calls else "-",
+        "-" if time is None else _seconds(time.seconds),
+    ]
+
+
+def _fits(one: SettingAnswer) -> str:
+    if one.completes is None:
+        return "-"
+    if not one.completes:
+        return f"fails at {one.figure('failed_event')}"
+    retries = one.figure("capacity_retries")
+    return "fits" if not retries else f"fits, {format_count(retries, 'retry', 'retries')}"
+
+
+def _notes(answer: Answer) -> list[str]:
+    explained = explain(answer)
+    told = [f"- {summary(answer)}", f"- {answer.agreement}"]
+    told += [f"- {sentence}" for sentence in (explained.sentences if explained else ())]
+    if answer.recorded is not None:
+        told.append("- *: the setting that the run was recorded under")
+    if not all(one.settled for one in answer.settings if not one.reason):
+        told.append("- ~: the search was cut off by its time, or could not run: it may be smaller")
+    told += [f"- {doubt}" for doubt in answer.doubts]
+    told += [f"- {one.name}: {one.reason}" for one in answer.settings if one.reason]
+    if answer.card is not None:
+        told += [
+            f"- {one.name} on this card: {one.reasons['completes']}"
+            for one in answer.settings
+            if not one.reason and one.completes is None and "completes" in one.reasons
+        ]
+    if any(one.driver_time for one in answer.settings):
+        source = next(one.driver_time.source for one in answer.settings if one.driver_time)
+        told.append(f"- time in the driver is an estimate: calls times {source}")
+    return told
+
+
+def _bytes(value: int | None) -> str:
+    return "-" if value is None else format_bytes(value)
+
+
+def _need(value: int | None) -> str:
+    return "-" if value is None else format_need(value)
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1e3:.0f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def show(answer: Answer, console: Console | None = None) -> None:
+    """Print it."""
+    (console or Console()).print(render(answer))

@@ -1,0 +1,144 @@
+"""The pictures: what is drawn, from which rows. Each comes with the data it shows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from allocmark.report import plots_bytes, plots_memory
+from allocmark.report.flow_chart import flow_chart
+from allocmark.report.pictures import INK, Picture, colours, draw, markers
+from allocmark.store.grid import SUBJECT
+from allocmark.store.number_text import format_value
+from allocmark.store.panel import Panel
+from allocmark.store.section import select
+from allocmark.system.units import GIB, KIB, MIB, format_bytes
+
+_PAIRS = {
+    "metric": "call_ns",
+    "call": "pair",
+    "wait": "host",
+    "level": "allocator",
+    "path": ("hit", "miss"),
+}
+
+
+_STYLES = {"hit": "-", "miss": "--"}
+
+
+def pictures(panel: Panel) -> list[Picture]:
+    """Return the pictures that the results of a panel suffice for."""
+    made = [latency(panel), waste(panel), plots_memory.memory(panel), flow_chart(panel)]
+    made += [plots_bytes.context(panel), plots_bytes.streams(panel), plots_bytes.modes(panel)]
+    return [picture for picture in made if picture is not None]
+
+
+def latency(panel: Panel) -> Picture | None:
+    """Draw the median time of an allocation and its free over size: cached, and not."""
+    rows = select(panel, "latency", _PAIRS)
+    rows = rows[rows["value"].notna()]
+    if rows.empty:
+        return None
+    data = _data(rows, ["subject", "path", "bytes", "value", "low", "high", "n"])
+
+    def paint(axes: Any, shown: pd.DataFrame) -> None:
+        names = _ordered(shown["subject"])
+        looks = {
+            name: {"color": colour, "marker": marker, "markersize": 4}
+            for (name, colour), marker in zip(
+                colours(names).items(), markers(names).values(), strict=True
+            )
+        }
+        for name, look in looks.items():
+            for path, style in _STYLES.items():
+                own = shown[(shown["subject"] == name) & (shown["path"] == path)]
+                own = own.sort_values("bytes")
+                axes.plot(own["bytes"], own["value"], linestyle=style, **look)
+        axes.set(xscale="log", yscale="log", xlabel="size", ylabel="median of a pair")
+        axes.minorticks_off()  # Hundreds of them, each with a text to be laid out.
+        axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ns"))
+        _size_ticks(axes)
+        _whole_decades(axes)
+        for name, look in looks.items():
+            axes.plot([], [], label=name, **look)
+        for path, style in _STYLES.items():
+            axes.plot([], [], style, color=INK, label=path)
+        axes.figure.legend(loc="outside right upper")
+
+    size = (8.0 + _room(data["subject"]), 4.5)
+    about = "Solid: the cache has a block that fits. Dashed: it has none, and the driver is asked."
+    title = _title(panel, "Alloc and free over size, by path")
+    return draw("latency", title, data, paint, size, about)
+
+
+def waste(panel: Panel) -> Picture | None:
+    """Draw the share of reserved memory that was never asked for."""
+    rows = select(panel, "fragmentation", {"metric": "waste_ratio"})
+    rows = rows[rows["value"].notna()]
+    if rows.empty:
+        return None
+    data = _data(rows, ["subject", "workload", "value"])
+
+    def paint(axes: Any, shown: pd.DataFrame) -> None:
+        import seaborn
+
+        square = shown.pivot(index="subject", columns="workload", values="value") * 100
+        seaborn.heatmap(
+            square.loc[_ordered(shown["subject"])],
+            annot=True,
+            fmt=".0f",
+            cmap="cividis",
+            vmin=0,
+            linewidths=1,
+            cbar_kws={"label": "waste, % of peak reserved"},
+            ax=axes,
+        )
+        axes.grid(False)
+        axes.set(xlabel="", ylabel="")
+        axes.set_xticks(axes.get_xticks(), axes.get_xticklabels(), rotation=35, ha="right")
+
+    height = 2.5 + 0.3 * data["subject"].nunique() + _room(data["workload"])
+    size = (9.0 + _room(data["subject"]), height)
+    about = "Of 100 bytes held at the peak so many were never asked for: dark is good."
+    title = _title(panel, "Waste by workload and allocator")
+    return draw("waste", title, data, paint, size, about)
+
+
+def _title(panel: Panel, text: str) -> str:
+    """Return the title; a picture that is copied away must still say where it is from."""
+    return f"{text} (emulated GPU)" if panel.emulated else text
+
+
+def _data(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Return plain columns, in an order that does not depend on the files'."""
+    data = pd.DataFrame(
+        {
+            name: rows[name] if rows[name].dtype.kind == "f" else rows[name].astype(str)
+            for name in columns
+            if name in rows
+        }
+    )
+    keys = [name for name in columns if name in data and name not in ("value", "low", "high", "n")]
+    return data.sort_values(keys, ignore_index=True)
+
+
+def _room(names: pd.Series) -> float:
+    """Return the inches that long names need beyond usual ones."""
+    return min(20.0, 0.08 * max(0, int(names.str.len().max()) - 20))
+
+
+def _ordered(names: pd.Series) -> list[str]:
+    return sorted(map(str, names.unique()), key=SUBJECT.rank)
+
+
+def _size_ticks(axes: Any) -> None:
+    low, high = axes.get_xlim()
+    ticks = [t for t in (KIB, 32 * KIB, MIB, 32 * MIB, GIB, 32 * GIB) if low <= t <= high]
+    axes.set_xticks(ticks, [format_bytes(tick) for tick in ticks], minor=False)
+
+
+def _whole_decades(axes: Any) -> None:
+    low, high = axes.get_ylim()
+    axes.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))

@@ -1,0 +1,145 @@
+"""Pictures of bytes: contexts by stage, TensorFlow's modes by point, pools by streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from allocmark.report.pictures import Picture, colours, draw
+from allocmark.report.tables.context import STAGE, WHO
+from allocmark.store.grid import SUBJECT
+from allocmark.store.panel import Panel
+from allocmark.store.section import select
+from allocmark.system.units import GIB, MIB
+
+_METERS = ("nvml_process", "nvml_device")
+"""By which bytes are shown: the first that has read any."""
+_BY = {"nvml_process": "by NVML, of the process", "nvml_device": "by NVML, of the device"}
+_WIDTHS = (11, 9, 7.5, 6, 4.5, 3, 1.5)
+"""Of lines in points: as many as can be told apart in one picture."""
+
+
+def context(panel: Panel) -> Picture | None:
+    """Draw what each stage adds to the memory of a process, stage upon stage."""
+    rows, meter = _metered(panel, "context", "stage_bytes")
+    rows = rows[rows["value"] > 0]
+    if rows.empty:
+        return None
+    pairs = dict.fromkeys(zip(rows["subject"], rows["module_loading"], strict=True))
+    names = sorted(pairs, key=lambda pair: (WHO.rank(pair[0]), pair[1] != "LAZY"))
+    stages = sorted(map(str, rows["stage"].unique()), key=STAGE.rank)
+    data = pd.DataFrame(
+        {
+            "context of": rows["subject"].astype(str),
+            "module loading": rows["module_loading"].astype(str),
+            "stage": rows["stage"].astype(str),
+            "bytes": rows["value"],
+        }
+    )
+    added = rows.groupby(["subject", "module_loading", "stage"], observed=True)["value"].sum()
+
+    def paint(axes: Any, _: pd.DataFrame) -> None:
+        labels = [f"{subject} {loading}" for subject, loading in names]
+        left = [0.0] * len(names)
+        for stage, colour in colours(stages).items():
+            widths = [added.get((*name, stage), 0.0) / MIB for name in names]
+            axes.barh(labels, widths, left=left, color=colour, label=stage)
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.set(xlabel=f"MiB {_BY[meter]}")
+        axes.figure.legend(loc="outside right upper")
+
+    height = 1.2 + 0.32 * len(names)
+    title = "Device memory of a context, stage upon stage"
+    about = "What the start of a process adds, from its first call to its first matrix product."
+    return draw("context", _title(panel, title), data, paint, (9.0, height), about)
+
+
+def modes(panel: Panel) -> Picture | None:
+    """Draw what each mode holds at the same points of one program."""
+    rows, meter = _metered(panel, "tensorflow_policy", "held_bytes")
+    rows = rows[rows["value"] > 0]
+    if rows.empty:
+        return None
+    data = pd.DataFrame(
+        {
+            "mode": rows["subject"].astype(str),
+            "point": rows["point"].astype(str),
+            "bytes": rows["value"],
+        }
+    )
+    points = list(dict.fromkeys(data["point"]))
+    names = list(dict.fromkeys(data["mode"]))
+
+    def paint(axes: Any, shown: pd.DataFrame) -> None:
+        from matplotlib.ticker import LogLocator
+
+        for name, colour in colours(names).items():
+            own = shown[shown["mode"] == name]
+            places = [points.index(point) for point in own["point"]]
+            axes.plot(places, own["bytes"] / GIB, "o-", color=colour, label=name)
+        axes.set_xticks(range(len(points)), points, rotation=20, ha="right")
+        axes.set(yscale="log", ylabel=f"GiB {_BY[meter]}")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.minorticks_off()
+        axes.figure.legend(loc="outside right upper")
+
+    title = "Device memory at each point of one program, by mode"
+    about = "Tensors are added up to the live peak, then all are dropped."
+    return draw("modes", _title(panel, title), data, paint, (9.0, 4.5), about)
+
+
+def streams(panel: Panel) -> Picture | None:
+    """Draw what stays reserved when the same work is spread over more streams."""
+    rows = select(panel, "streams", {"metric": "reserved_bytes", "use": "private"})
+    rows = rows[rows["value"].notna()]
+    if rows.empty:
+        return None
+    size = rows["bytes"].min()
+    rows = rows[rows["bytes"] == size].sort_values(["subject", "streams"])
+    names = sorted(map(str, rows["subject"].unique()), key=SUBJECT.rank)[: len(_WIDTHS)]
+    data = pd.DataFrame(
+        {
+            "subject": rows["subject"].astype(str),
+            "streams": rows["streams"],
+            "bytes": rows["value"],
+        }
+    )
+    data = data[data["subject"].isin(names)].reset_index(drop=True)
+
+    def paint(axes: Any, shown: pd.DataFrame) -> None:
+        # Thick below thin, so that a line on another does not hide it.
+        for width, (name, colour) in zip(_WIDTHS, colours(names).items(), strict=False):
+            own = shown[shown["subject"] == name]
+            axes.plot(
+                own["streams"], own["bytes"] / MIB, "-", color=colour, label=name, linewidth=width
+            )
+        counts = sorted(set(shown["streams"]))
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(counts, [f"{count:g}" for count in counts])
+        axes.minorticks_off()
+        axes.set(xlabel="streams", ylabel="MiB reserved")
+        axes.figure.legend(loc="outside right upper")
+
+    title = "Reserved when all is freed, over the number of streams"
+    about = "A line that rises: a block that one stream has freed cannot serve another."
+    return draw("streams", _title(panel, title), data, paint, (9.0, 4.0), about)
+
+
+def _metered(panel: Panel, probe: str, metric: str) -> tuple[pd.DataFrame, str]:
+    """Return the rows by the first meter that has read any, and that meter."""
+    rows = select(panel, probe, {"metric": metric})
+    rows = rows[rows["value"].notna()]
+    for meter in _METERS:
+        found = rows[rows["axis_meter"] == meter] if "axis_meter" in rows else rows.iloc[:0]
+        if len(found):
+            return found, meter
+    return rows.iloc[:0], _METERS[0]
+
+
+def _title(panel: Panel, text: str) -> str:
+    """Return the title; a picture that is copied away must still say where it is from."""
+    return f"{text} (emulated GPU)" if panel.emulated else text

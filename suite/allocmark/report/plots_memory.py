@@ -1,0 +1,98 @@
+"""The picture of reserved against requested memory over one workload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from allocmark.report.pictures import INK, PALETTE, Picture, draw
+from allocmark.report.tables.names import WORKLOADS
+from allocmark.store.grid import SUBJECT
+from allocmark.store.panel import Panel
+from allocmark.store.section import select
+from allocmark.system.units import GIB
+
+_FIRST = (
+    *("torch-native", "tf-growth", "torch-expandable", "torch-async", "cuda-malloc"),
+    *("cuda-malloc-async-max", "cuda-malloc-async-0"),
+)
+"""Those that people compare; others follow in the order of tables."""
+_FIXED = ("tf-greedy", "tf-limit")
+"""They hold one region throughout, whatever is requested: nothing to draw against it."""
+_LOOKS: tuple[tuple[float, Any], ...] = (
+    (2.5, "-"),
+    (2.5, (0, (6, 2))),
+    (4.5, "-"),
+    (1.5, (0, (4, 1.5, 1, 1.5))),
+    (1.0, "-"),
+)
+"""Width in points and dashes of each line, so that one on another hides neither."""
+
+
+def memory(panel: Panel) -> Picture | None:
+    """Draw reserved against requested bytes over the workload in which those shown differ most."""
+    rows = select(panel, "fragmentation", {"metric": "peak_reserved_bytes"})
+    rows = rows[(rows["value"] > 0) & ~rows["subject"].isin(_FIXED)]
+    names = sorted(map(str, rows["subject"].unique()), key=_rank)[: len(_LOOKS)]
+    rows = rows[rows["subject"].isin(names)]
+    if rows.empty:
+        return None
+    peaks = rows.groupby("workload", observed=True)["value"].agg(["min", "max"])
+    workload = str((peaks["max"] / peaks["min"]).sort_index().idxmax())
+    data = _curves(panel, workload, names)
+    if data is None:
+        return None
+
+    def paint(axes: Any, shown: pd.DataFrame) -> None:
+        first = shown[shown["subject"] == shown["subject"].iloc[0]]
+        requested = first["requested"] / GIB
+        axes.fill_between(first["event"], requested, color=INK, alpha=0.35, label="requested", lw=0)
+        for name, colour, (width, dashes) in zip(names, PALETTE, _LOOKS, strict=False):
+            own = shown[shown["subject"] == name]
+            if len(own):
+                # Thin above thick.
+                axes.plot(
+                    own["event"],
+                    own["reserved"] / GIB,
+                    color=colour,
+                    linestyle=dashes,
+                    linewidth=width,
+                    zorder=2 + 1 / width,
+                    label=name,
+                )
+        axes.set(xlabel="event", ylabel="GiB reserved")
+        axes.figure.legend(loc="outside right upper", handlelength=3)
+
+    title = f"Reserved against requested memory over the workload {workload}"
+    if panel.emulated:
+        # A picture that is copied away must still say where it is from.
+        title += " (emulated GPU)"
+    longest = max(len(name) for name in names)
+    size = (8.0 + min(20.0, 0.08 * max(0, longest - 20)), 3.9)
+    about = "Grey: what the program holds. Lines: what each allocator holds from the driver for it."
+    if workload in WORKLOADS:
+        about += f" The workload: {WORKLOADS[workload].en}."
+    return draw("memory", title, data, paint, size, about)
+
+
+def _rank(name: str) -> Any:
+    return (_FIRST.index(name) if name in _FIRST else len(_FIRST), SUBJECT.rank(name))
+
+
+def _curves(panel: Panel, workload: str, names: list[str]) -> pd.DataFrame | None:
+    """Return event, requested and reserved of each subject, None where none has a curve."""
+    frames: dict[str, pd.DataFrame] = {}
+    for index, source in panel.sources("fragmentation"):
+        subject = source.document.subject
+        if subject not in names:
+            continue
+        for series in panel.store.series(index):
+            columns = series.columns
+            told = {"requested", "reserved"} <= set(columns)
+            if told and series.axes.get("workload") == workload:
+                frame = pd.DataFrame({k: columns[k] for k in ("event", "requested", "reserved")})
+                frame.insert(0, "subject", subject)
+                frames[subject] = frame
+    ordered = [frames[name] for name in names if name in frames]
+    return pd.concat(ordered, ignore_index=True) if ordered else None

@@ -1,0 +1,50 @@
+"""A picture inside the page: its own names, the page's ink, its words in both languages."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from markupsafe import Markup, escape
+
+from allocmark.report.pictures import INK, Picture
+from allocmark.report.webpage.words import Words, markup
+
+_LEFT_OUT = re.compile(
+    r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->"
+    r"| ?font-family: [^;\"]*;?",
+    re.DOTALL,
+)
+_BETWEEN = re.compile(r">\s+<")
+_SIZE = re.compile(r'(<svg\b[^>]*?) width="[\d.]+pt" height="[\d.]+pt"')
+_GROUP_ID = re.compile(r'(<g) id="[^"]*"')
+_ID = re.compile(r'\bid="([^"]+)"')
+_USED = re.compile(r'(url\(#|href="#)([^")]+)')
+_TEXT = re.compile(r"(<text\b[^>]*>)([^<]*)(</text>)")
+_PATH = re.compile(r'(\bd=")([^"]*)(")')
+_NUMBER = re.compile(r"-?\d+\.\d{2,}")
+
+
+def inline(picture: Picture, words: Words, title_id: str) -> Markup:
+    """Return the picture as markup; `title_id` names the element that says what it shows."""
+    svg = _GROUP_ID.sub(r"\1", _LEFT_OUT.sub("", picture.svg))
+    svg = _BETWEEN.sub("><", svg.strip())
+    # All pictures of a page share one space of names.
+    svg = _ID.sub(rf'id="{picture.id}-\1"', svg)
+    svg = _USED.sub(rf"\1{picture.id}-\2", svg)
+    svg = svg.replace(INK.lower(), "var(--ink)")
+    svg = _PATH.sub(lambda m: m[1] + _shorter(m[2]) + m[3], svg)
+    # The title stands as a heading above it.
+    svg = _TEXT.sub(lambda m: "" if unescape(m[2]) == picture.title else _both(m, words), svg)
+    labelled = rf'\1 role="img" aria-labelledby="{escape(title_id)}"'
+    return Markup(_SIZE.sub(labelled, svg, count=1))
+
+
+def _shorter(path: str) -> str:
+    """Return a path to a tenth of a point, which nobody can tell from a millionth."""
+    rounded = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), path)
+    return re.sub(r"\s*\n", "", rounded)
+
+
+def _both(text: re.Match[str], words: Words) -> str:
+    return text[1] + str(markup(words.text(unescape(text[2])), "tspan")) + text[3]

@@ -1,0 +1,1 @@
+"""What the record may say: documents, figures and their intervals, the state of a run."""

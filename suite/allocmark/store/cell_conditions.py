@@ -1,0 +1,254 @@
+"""The block under every table: what was measured on, how, how often, and how to do it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from allocmark.schema.documents import ERROR_NOTE, Document
+from allocmark.schema.intervals import FLAG_WIDE, WIDE_INTERVAL
+from allocmark.store.frame import FLAG_SEPARATOR, Source, Store
+from allocmark.system.units import MIB, format_bytes
+
+_COPIED = "computed_values_copied"
+"""Note of a probe on the emulated driver: values that no GPU had computed went to the host."""
+_SECONDS = "seconds"
+"""What each stage took: of use to who develops the suite."""
+_NAMES = {
+    "compute_mode": "compute mode",
+    "cpu_count": "CPUs",
+    "cpu_model": "CPU model",
+    "ecc": "ECC",
+    "gpu_count": "GPUs",
+    "gpu_utilization_percent": "GPU utilization (%)",
+    "memory_clock_max_mhz": "highest memory clock (MHz)",
+    "memory_clock_mhz": "memory clock (MHz)",
+    "mig": "MIG",
+    "mps": "MPS",
+    "power_limit_w": "power limit (W)",
+    "power_w": "power (W)",
+    "core pace ns": "core pace (ns)",
+    "core pace seen ns": "core pace seen (ns)",
+    "reference work ns": "reference work (ns)",
+    "sm_clock_max_mhz": "highest SM clock (MHz)",
+    "sm_clock_mhz": "SM clock (MHz)",
+    "temperature_c": "temperature (°C)",
+    "wddm": "WDDM",
+}
+"""What people call a condition, where that is not its field's name; units in brackets."""
+_OF_HOST = ("gpu_count", "cpu_count", "host_memory_bytes")
+"""Numbers that tell machines apart: no range is made of them."""
+NAMED = ("capacity", "pressure")
+"""Experiments that measure more of a subject that is asked for by name: settings, which are left
+out else, and cells for which there is no time else."""
+_OWN_PROGRAMS = ("tensorflow_policy", "several_gpus")
+"""Experiments whose subjects are programs, and not set as the allocators of the same names are."""
+_SETTING, _LIMIT = "setting", "limit_bytes"
+_FIRST = ("machine", "gpu", "driver", "cuda", "framework", "framework version", "framework cuda")
+
+
+def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
+    """Return name and text of each condition that held for these rows.
+
+    What differs between the documents is told apart by subject; nothing is averaged away.
+    """
+    sources = [store.sources[index] for index in sorted(set(rows["document"].tolist()))]
+    stack = _merged([(source, source.document.stack) for source in sources])
+    block = sorted(stack, key=lambda pair: _FIRST.index(pair[0]) if pair[0] in _FIRST else 99)
+    limits = _limits(store, sources)
+    block += _merged(
+        [(s, held) for s in sources for held in (*_readings(s), limits.get(s.path, {}))]
+    )
+    block += _merged([(source, _run(source)) for source in sources])
+    if "GPUs" not in dict(block):
+        block.append(("GPUs", _gpus(rows)))
+    block.append(("computed values", _copied(sources)))
+    # Of the many columns those that are looked at: to take rows of all takes most of the time.
+    measured = rows[["value", "low", "meter", "n", "kind", "flags", "subject"]]
+    measured = measured[measured["value"].notna()]
+    if len(measured):
+        block.append(("meter", _meters(measured)))
+        block += [("samples", _samples(measured)), ("spread", _spread(measured))]
+    block.append(("measured again by", rerun(sources)))
+    return tuple((name, text) for name, text in block if text)
+
+
+def _meters(measured: pd.DataFrame) -> str:
+    """Return all meters, and whose figures are on record without one."""
+    named = sorted(set(measured["meter"].astype(str)) - {""})
+    of_none = sorted(set(measured.loc[measured["meter"].astype(str) == "", "subject"].astype(str)))
+    return "; ".join([*named, *([f"not recorded ({', '.join(of_none)})"] if of_none else [])])
+
+
+def _gpus(rows: pd.DataFrame) -> str:
+    """Return how many GPUs the figures are of, nothing where they do not name several."""
+    named = rows["gpu"].nunique() if "gpu" in rows else 0
+    return f"{named:d}" if named > 1 else ""
+
+
+def _limits(store: Store, sources: Sequence[Source]) -> dict[str, dict[str, str]]:
+    """Return the limit that an experiment of own programs set, as a setting, by document.
+
+    It is in none of their notes, and not that of the allocator of the same name.
+    """
+    if not any(source.document.probe in _OWN_PROGRAMS for source in sources):
+        return {}
+    rows = store.figures
+    rows = rows.loc[(rows["metric"] == _LIMIT) & rows["value"].notna(), ["document", "value"]]
+    told = rows.itertuples(index=False, name=None)
+    limits = {store.sources[index].path: value for index, value in told}
+    return {path: {_SETTING: f"memory_limit={value / MIB:.0f}"} for path, value in limits.items()}
+
+
+def _run(source: Source) -> Mapping[str, Any]:
+    document = source.document
+    return {
+        "profile": document.profile,
+        "date": document.started[:10],
+        "suite": document.suite,
+    }
+
+
+def _readings(source: Source) -> list[Mapping[str, Any]]:
+    """Return what held before and after, or the one reading there is."""
+    held = source.document.conditions
+    parts = [part for name, part in held.items() if isinstance(part, Mapping) and name != _SECONDS]
+    single = {name: part for name, part in held.items() if not isinstance(part, Mapping)}
+    return [{k: v for k, v in part.items() if _is_condition(k)} for part in (single, *parts)]
+
+
+def _is_condition(name: str) -> bool:
+    """Whether something noted belongs under a table; errors have a table of their own."""
+    return name != _COPIED and not name.startswith(ERROR_NOTE)
+
+
+def _copied(sources: Sequence[Source]) -> str:
+    """Say whose values came from no computation, nothing where all did or none were used."""
+    told = [(s.document.subject, s.document.conditions.get("notes")) for s in sources]
+    copied = [name for name, notes in told if isinstance(notes, Mapping) and notes.get(_COPIED)]
+    if not copied:
+        return ""
+    return (
+        f"{', '.join(copied)}: values computed on the device were copied to the host; the emulated "
+        "driver computes none, they read as zeros, and allocations that depend on them are not "
+        "those of a GPU"
+    )
+
+
+def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[str, str]]:
+    """Return each name once: the range of numbers that differ, texts with whose they are."""
+    merged: list[tuple[str, str]] = []
+    paths = {source.path for source, _ in blocks}
+    for name in dict.fromkeys(name for _, block in blocks for name in block):
+        known = [(s, block[name]) for s, block in blocks if block.get(name) is not None]
+        values = [value for _, value in known]
+        if not known:
+            continue
+        if name not in _OF_HOST and all(map(_is_number, values)):
+            ends = dict.fromkeys([_text(name, min(values)), _text(name, max(values))])
+            merged.append((_title(name), " to ".join(ends)))
+            continue
+        owners: dict[str, dict[str, None]] = {}
+        for source, value in known:
+            owners.setdefault(_text(name, value), {})[_owner(source, name, blocks)] = None
+        everybody = name != _SETTING or len({s.path for s, _ in known}) == len(paths)
+        texts = [
+            text if len(owners) == 1 and everybody else f"{text} ({', '.join(subjects)})"
+            for text, subjects in owners.items()
+        ]
+        merged.append((_title(name), "; ".join(texts)))
+    return merged
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _owner(source: Source, name: str, blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> str:
+    """Return whose a value is: a subject's; a host's figures are told by experiment if several,
+    and so is a setting where an experiment of own programs has a subject of the same name."""
+    document = source.document
+    if name == _SETTING:
+        probes = {
+            one.document.probe for one, _ in blocks if one.document.subject == document.subject
+        }
+        apart = len(probes) > 1 and not probes.isdisjoint(_OWN_PROGRAMS)
+        return f"{document.probe} {document.subject}" if apart else document.subject
+    if name not in _OF_HOST or len({one.document.probe for one, _ in blocks}) == 1:
+        return document.subject
+    own = {b.get(name) for one, b in blocks if one.document.probe == document.probe}
+    return document.probe if len(own - {None}) == 1 else f"{document.probe} {document.subject}"
+
+
+def _title(name: str) -> str:
+    if name in _NAMES:
+        return _NAMES[name]
+    words = name.replace("_", " ").removesuffix(" bytes")
+    return f"{words} memory" if name.endswith("_bytes") and "memory" not in words else words
+
+
+def _text(name: str, value: object) -> str:
+    """Return one value of a condition as text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "nothing"
+    if isinstance(value, int | float):
+        return format_bytes(value) if name.endswith("bytes") else f"{value:g}"
+    return str(value)
+
+
+def _samples(rows: pd.DataFrame) -> str:
+    counts = rows.loc[rows["n"] > 0, "n"]
+    if counts.empty or counts.max() == 1:
+        return "one reading each"
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,} each" if low == high else f"{low:,} to {high:,} each"
+
+
+def _spread(rows: pd.DataFrame) -> str:
+    timed = rows[rows["kind"] != "exact"]
+    if timed.empty:
+        return "exact: repeats to the byte"
+    known = timed[timed["low"].notna()]
+    if known.empty:
+        few = "one reading each" if timed["n"].max() <= 1 else "too few readings"
+        return f"no intervals: {few}"
+    flagged = known["flags"].astype(object).map(lambda text: FLAG_WIDE in _flags(text)).sum()
+    return (
+        f"95 % intervals; {flagged} of {len(known)} figures wider than "
+        f"{100 * WIDE_INTERVAL:.0f} % of the median"
+    )
+
+
+def _flags(text: object) -> Iterable[str]:
+    return text.split(FLAG_SEPARATOR) if isinstance(text, str) else ()
+
+
+def rerun(sources: Sequence[Source]) -> str:
+    """Return the commands that measure all of them again: one for those that differ in no more
+    than their subjects, without these or with all of them."""
+    if len(sources) == 1:
+        return sources[0].document.command
+    subjects: dict[tuple[str, str], list[str]] = {}
+    for source in sources:
+        document = source.document
+        option = f" --subject {shlex.quote(document.subject)}"
+        before, found, after = document.command.partition(option)
+        named = [option] if found and _is_named(document) else []
+        subjects.setdefault((before, after), []).extend(named)
+    return "; ".join(
+        before + "".join(dict.fromkeys(named)) + after
+        for (before, after), named in subjects.items()
+    )
+
+
+def _is_named(document: Document) -> bool:
+    """Whether a run of all subjects would not measure all of a document, or not measure it.
+
+    On the emulated driver, where runs are cheap, it does.
+    """
+    return document.probe in NAMED and not document.emulated

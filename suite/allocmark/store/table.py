@@ -1,0 +1,130 @@
+"""A table as data: what every writer (Markdown, CSV, later HTML) is given, and all it needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from allocmark.schema.intervals import FLAG_WIDE
+from allocmark.store.number_text import format_interval, format_range, format_value
+
+Style = Literal["median", "range"]
+"""``median``: the value with its 95 % interval; ``range``: with its extremes and count."""
+
+
+SPAN = "largest less smallest"
+UNSETTLED = frozenset({FLAG_WIDE, "noisy-cpu", "does-not-repeat"})
+"""Flags of a figure that another run may well give otherwise."""
+NOTHING = "-"
+"""What a cell shows that has nothing to be worked out of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell: plain text for the reader, the number behind it, and where it comes from.
+
+    `rows` are index labels of `Store.figures`. Where `function` is empty there is one, and the
+    number is its value; else it is what that function of `allocmark.claims.functions`
+    makes of the values of these rows, in their order, and of the numbers `given` (a threshold).
+    A cell without a number has a `reason`, or is a label.
+    """
+
+    text: str
+    value: float | None = None
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+    flags: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()
+    function: str = ""
+    given: tuple[float, ...] = ()
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether the number, or one that it is worked out of, has not settled."""
+        return not UNSETTLED.isdisjoint(self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A titled grid with the conditions under which it holds; the id names its files."""
+
+    id: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    about: str = ""
+    """What the numbers are, in a sentence or two."""
+    conditions: tuple[tuple[str, str], ...] = ()
+    emulated: bool = False
+    whole: bool = False
+    """Every row is drawn, even one that nothing was measured of."""
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"{self.id}: a row has not as many cells as there are columns")
+
+
+def label(text: str) -> Cell:
+    """Return a cell that names something."""
+    return Cell(text)
+
+
+def empty(reason: str) -> Cell:
+    """Return a cell that says why there is no number in it."""
+    return Cell("", reason=reason)
+
+
+def figure_text(row: Mapping[str, Any], style: Style) -> str:
+    """Return how the value of a store row is printed."""
+    value, unit = row["value"], row["unit"]
+    if style == "range" and row["n"] > 1:
+        return format_range(value, row["minimum"], row["maximum"], row["n"], unit)
+    if math.isnan(row["low"]):
+        return format_value(value, unit)
+    return format_interval(value, row["low"], row["high"], unit)
+
+
+def figure(index: int, row: Mapping[str, Any], style: Style = "median") -> Cell:
+    """Return the cell of one store row, which is a number or a reason."""
+    if math.isnan(row["value"]):
+        reason = row["reason"]
+        return Cell("", reason=reason if isinstance(reason, str) else "no reason", rows=(index,))
+    known = not math.isnan(row["low"])
+    return Cell(
+        figure_text(row, style),
+        row["value"],
+        row["unit"],
+        row["low"] if known else None,
+        row["high"] if known else None,
+        flags=flags_of(row),
+        rows=(index,),
+    )
+
+
+def flags_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the flags of a store row."""
+    from allocmark.store.frame import FLAG_SEPARATOR  # Who has such a row has loaded pandas.
+
+    flags = row["flags"]
+    return tuple(flags.split(FLAG_SEPARATOR)) if isinstance(flags, str) else ()
+
+
+def inherited(flags: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the flags of what is worked out of figures with these flags: each of them once."""
+    return tuple(dict.fromkeys(flag for own in flags for flag in own))
+
+
+def span(cells: Sequence[Cell]) -> Cell:
+    """Return by how much the figures of some cells differ at most, `NOTHING` for fewer than two."""
+    known = [cell for cell in cells if cell.value is not None]
+    values = [cell.value for cell in known if cell.value is not None]
+    rows = tuple(index for cell in known for index in cell.rows)
+    if not known[1:]:
+        return Cell(NOTHING, rows=rows)
+    value, unit = max(values) - min(values), known[0].unit
+    flags = inherited(cell.flags for cell in known)
+    return Cell(format_value(value, unit), value, unit, flags=flags, rows=rows, function=SPAN)

@@ -1,0 +1,1 @@
+"""Errors, processes, signals, compilers, units: what knows nothing of GPUs."""

@@ -1,0 +1,144 @@
+"""C and C++ sources become shared libraries, once for each compiler, in the user's cache.
+
+The cache is ``$XDG_CACHE_HOME/allocmark`` (default ``~/.cache/allocmark``). An entry is a folder
+named by a hash of everything that went into it, made beside its final place and renamed, under a
+lock: two processes that need the same library build it once, and a build that was cut off leaves
+nothing behind that a later one would use.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from allocmark.system.errors import NotBuiltError
+
+Language = Literal["c", "c++"]
+
+_VARIABLES: dict[Language, str] = {"c": "CC", "c++": "CXX"}
+_COMPILERS: dict[Language, tuple[str, ...]] = {
+    "c": ("cc", "gcc", "clang"),
+    "c++": ("c++", "g++", "clang++"),
+}
+_STANDARDS: dict[Language, str] = {"c": "-std=gnu11", "c++": "-std=c++17"}
+_KEPT_ERROR_LINES = 5
+
+
+def compiler(language: Language = "c") -> list[str]:
+    """Return the command of a compiler: ``$CC``/``$CXX``, the system's, or the ziglang package's.
+
+    Raises `NotBuiltError` where there is none.
+    """
+    chosen = shlex.split(os.environ.get(_VARIABLES[language], ""))
+    if chosen and shutil.which(chosen[0]):
+        return chosen
+    for name in _COMPILERS[language]:
+        path = shutil.which(name)
+        if path:
+            return [path]
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", _COMPILERS[language][0]]
+    raise NotBuiltError(
+        f"no {language.upper()} compiler: install gcc or clang, or `pip install ziglang`"
+    )
+
+
+def cache_folder() -> Path:
+    """Return the folder of everything that is built here."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "allocmark"
+
+
+def cached(name: str, ingredients: Sequence[str | bytes], build: Callable[[Path], None]) -> Path:
+    """Return the folder that `build` filled for these ingredients, building it if need be.
+
+    `build` gets an empty folder; what it raises is passed on and leaves no entry. Raises
+    `NotBuiltError` where the cache cannot be written.
+    """
+    digest = hashlib.sha256()
+    for part in (platform.machine(), *ingredients):
+        content = part.encode() if isinstance(part, str) else part
+        digest.update(len(content).to_bytes(8, "little") + content)
+    root = cache_folder()
+    final = root / f"{name}-{digest.hexdigest()[:20]}"
+    if final.is_dir():
+        return final
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with _locked(root / f"{name}.lock"):
+            if final.is_dir():
+                return final
+            making = Path(tempfile.mkdtemp(dir=root, prefix=f".{name}-"))
+            try:
+                build(making)
+                making.rename(final)
+            except BaseException:
+                shutil.rmtree(making, ignore_errors=True)
+                raise
+    except OSError as error:
+        raise NotBuiltError(
+            f"{root} cannot be written ({error.strerror or error}): "
+            "set XDG_CACHE_HOME to a folder that can"
+        ) from error
+    return final
+
+
+def shared_library(
+    name: str,
+    sources: Sequence[Path],
+    *,
+    language: Language = "c",
+    flags: Sequence[str] = (),
+    also: Sequence[Path] = (),
+) -> Path:
+    """Return ``<name>.so`` built from `sources`; `also` are files they include.
+
+    Built with ``-O2 -fPIC -shared``, and `flags` (which come last, so they may hold ``-l``).
+    Raises `NotBuiltError` with the compiler's first errors.
+    """
+    command = [*compiler(language), _STANDARDS[language], "-O2", "-fPIC", "-shared"]
+
+    def build(folder: Path) -> None:
+        run([*command, "-o", str(folder / f"{name}.so"), *map(str, sources), *flags])
+
+    contents = [path.read_bytes() for path in (*sources, *also)]
+    folder = cached(name, [*command, *flags, _identity(command[0]), *contents], build)
+    return folder / f"{name}.so"
+
+
+def run(command: Sequence[str]) -> None:
+    """Run a compiler. Raises `NotBuiltError` with its first errors."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise NotBuiltError(f"{command[0]} does not start: {error.strerror}") from error
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "error" in line]
+        text = "; ".join(lines[:_KEPT_ERROR_LINES]) or done.stderr.strip()[-500:]
+        raise NotBuiltError(f"{Path(command[0]).name} could not build a library: {text}")
+
+
+def _identity(executable: str) -> str:
+    """Return what changes when the compiler is updated, without the cost of starting it."""
+    path = Path(executable).resolve()
+    facts = path.stat()
+    return f"{path} {facts.st_size} {facts.st_mtime_ns}"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,210 @@
+"""Whether two runs in a row agree: ``python -m allocmark.tools.agreement RESULTS_A RESULTS_B``.
+
+Not whether anything changed, which is `allocmark.compare`: that asks what runs differ by, this how
+still a machine holds.
+
+Exact figures must be equal; times must be near where their intervals say that they are settled.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from allocmark.compare.pairing import Couple, couples
+from allocmark.compare.run_set import paired, read_side
+from allocmark.schema.figure import Figure
+from allocmark.schema.intervals import WIDE_INTERVAL
+from allocmark.store.escape import visible
+from allocmark.store.number_text import format_value
+from allocmark.system.errors import EXIT_BAD_INPUT, EXIT_FINE, EXIT_REGRESSION, AllocmarkError
+from allocmark.system.stopping import until_stopped
+
+NEAR = 0.05
+"""Two medians agree if they differ by at most this share of the first."""
+LEAST_NEAR = 0.95
+MEDIAN_OF_HITS = "call_ns"
+"""The metric of hits that is a median; their tail is another, and less settled by nature."""
+LEAST_SETTLED = 0.80
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of some figures do what they should, and how many must."""
+
+    what: str
+    good: int
+    total: int
+    least: float
+
+    @property
+    def met(self) -> bool:
+        """Whether enough do; nothing to compare is not enough."""
+        return self.total > 0 and self.good >= self.least * self.total
+
+    def sentence(self) -> str:
+        """Return one line for people."""
+        percent = f"{self.good / self.total:.1%}" if self.total else "nothing to compare"
+        verdict = "met" if self.met else "not met"
+        counts = f"{self.good} of {self.total} ({percent}; at least {self.least:.0%}"
+        return f"{self.what}: {counts}: {verdict})"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One figure that does not agree: its values, and the width of its interval in both runs."""
+
+    place: str
+    unit: str
+    a: float
+    b: float
+    share: float
+    spread_a: float
+    spread_b: float
+
+    def sentence(self) -> str:
+        """Return one line for people."""
+        spreads = " and ".join(
+            "no interval" if math.isinf(spread) else f"{spread:.1%}"
+            for spread in (self.spread_a, self.spread_b)
+        )
+        return (
+            f"{self.share:.1%}  {format_value(self.a, self.unit)} and "
+            f"{format_value(self.b, self.unit)} (spread {spreads})  {visible(self.place)}"
+        )
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The shares asked for, and every figure that does not agree."""
+
+    shares: tuple[Share, ...]
+    different: tuple[Difference, ...]
+    only_one: tuple[str, ...]
+    """Places measured in one run and not in the other."""
+
+    @property
+    def met(self) -> bool:
+        """Whether every share is."""
+        return all(share.met for share in self.shares)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One figure of both runs: which kind it is, and by how much its values differ."""
+
+    couple: Couple
+    a: Figure
+    b: Figure
+
+    @property
+    def exact(self) -> bool:
+        return self.a.kind == "exact"
+
+    @property
+    def timed(self) -> bool:
+        return self.a.kind == "time"
+
+    @property
+    def hit(self) -> bool:
+        return self.a.axes.get("path") == "hit" and self.a.metric == MEDIAN_OF_HITS
+
+    @property
+    def asked(self) -> bool:
+        """Whether it should be settled."""
+        context = self.couple.key.home.probe == "context"
+        return (self.timed and self.hit) or (context and not self.exact)
+
+    @property
+    def difference(self) -> float:
+        """The share of the first value, infinite where that is 0 and the other is not."""
+        one, other = self.a.value or 0.0, self.b.value or 0.0
+        if one == other:
+            return 0.0
+        return abs(other - one) / abs(one) if one else math.inf
+
+    @property
+    def settled(self) -> bool:
+        return max(_spread(self.a), _spread(self.b)) <= WIDE_INTERVAL
+
+    @property
+    def near(self) -> bool:
+        return self.difference <= NEAR
+
+
+def compare(a: Path, b: Path) -> Agreement:
+    """Compare two results folders figure by figure. Raises `AllocmarkError` if one is empty."""
+    both, single = couples(paired(read_side(str(a), a), read_side(str(b), b)))
+    pairs = [_Pair(c, next(iter(c.a.values())), next(iter(c.b.values()))) for c in both]
+    exact = [pair for pair in pairs if pair.exact]
+    hits = [pair for pair in pairs if pair.timed and pair.hit]
+    settled = [pair for pair in pairs if pair.timed and pair.settled]
+    asked = [pair for pair in pairs if pair.asked]
+    shares = (
+        _share("bytes and counts that are exact, equal", [not p.difference for p in exact], 1.0),
+        _share(f"hits within {NEAR:.0%}", [p.near for p in hits], LEAST_NEAR),
+        _share(f"settled times within {NEAR:.0%}", [p.near for p in settled], LEAST_NEAR),
+        _share("hit and context figures that are settled", [p.settled for p in asked],
+               LEAST_SETTLED),
+    )  # fmt: skip
+    off = [p for p in pairs if (p.exact and p.difference) or (p.timed and not p.near)]
+    return Agreement(shares, _listed(off), tuple(one.place for one in single))
+
+
+def _spread(figure: Figure) -> float:
+    """Return the width of the interval as a share of the value, infinite without one."""
+    if figure.value == 0:
+        return 0.0
+    if figure.interval is None or figure.value is None:
+        return math.inf
+    return (figure.interval[1] - figure.interval[0]) / abs(figure.value)
+
+
+def _share(what: str, good: Sequence[bool], least: float) -> Share:
+    return Share(what, sum(good), len(good), least)
+
+
+def _listed(off: Sequence[_Pair]) -> tuple[Difference, ...]:
+    found = [
+        Difference(
+            pair.couple.place, pair.a.unit, pair.a.value or 0.0, pair.b.value or 0.0,
+            pair.difference, _spread(pair.a), _spread(pair.b),
+        )
+        for pair in off
+    ]  # fmt: skip
+    return tuple(sorted(found, key=lambda difference: (-difference.share, difference.place)))
+
+
+def text(found: Agreement) -> str:
+    """Return the shares, then every figure that differs, with its spread in both runs."""
+    lines = [share.sentence() for share in found.shares]
+    if found.different:
+        lines += ["", f"{len(found.different)} figures do not agree:"]
+        lines += [f"  {difference.sentence()}" for difference in found.different]
+    if found.only_one:
+        lines += ["", f"{len(found.only_one)} figures are in one run only:"]
+        lines += [f"  {visible(place)}" for place in found.only_one]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Compare and print; returns 0 if every share is met, 1 if not, 2 for bad input."""
+    try:
+        first, second = map(Path, arguments)
+    except ValueError:
+        print("usage: python -m allocmark.tools.agreement RESULTS_A RESULTS_B", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    try:
+        found = compare(first, second)
+    except AllocmarkError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    print(text(found))
+    return EXIT_FINE if found.met else EXIT_REGRESSION
+
+
+if __name__ == "__main__":
+    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))

@@ -1,0 +1,271 @@
+"""``python -m allocmark.tools.derive_profile RESULTS MACHINE --out FILE``: a profile as measured.
+
+RESULTS is a results folder, MACHINE the name of a machine in it, whose documents in the full
+profile are read. Every figure of the profile names the document that it comes from, below the
+machine's folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from allocmark.schema.documents import SUFFIX, Document, read
+from allocmark.schema.figure import Figure
+from allocmark.system.errors import AllocmarkError
+from allocmark.system.stopping import until_stopped
+from allocmark.system.units import MIB
+
+_PROFILE = "full"
+
+
+class _Chip(NamedTuple):
+    compute_major: int
+    compute_minor: int
+    multiprocessors: int
+    blas_workspace_bytes: int
+
+
+_CHIPS = {"NVIDIA H200": _Chip(9, 0, 132, 32 * MIB)}
+"""What no result holds: NVIDIA's data sheet, and the workspace that torch's own pool gives cuBLAS
+on that chip (PyTorch, "cuBLAS workspaces": 8 of 4096 KiB from compute capability 9.0 on)."""
+_LAG_CALLS = 16
+_CONTEXT = "context.driver"
+_SMALL_HANDLE, _LARGE_HANDLE = 2 * MIB, 20 * MIB
+_SMALL_REQUEST = MIB
+"""torch's expandable segments map handles of 2 MiB for requests up to 1 MiB, else of 20 MiB."""
+
+Table = dict[str, int]
+
+
+class Source:
+    """The documents of one stack of one machine, each read once."""
+
+    def __init__(self, machine: Path) -> None:
+        folders = sorted(machine.glob(f"*/{_PROFILE}"))
+        if not folders:
+            raise AllocmarkError(
+                f"{machine} has no results of the {_PROFILE} profile: "
+                f"measure there with `allocmark run --profile {_PROFILE}`"
+            )
+        # Another framework's stack has allocators of its own, but not the bare context's document.
+        folders = [one for one in folders if (one / f"{_CONTEXT}{SUFFIX}").exists()] or folders
+        if len(folders) > 1:
+            names = ", ".join(folder.parent.name for folder in folders)
+            raise AllocmarkError(
+                f"{machine} has results of several stacks ({names}): "
+                "derive from a folder that holds one of them"
+            )
+        self._machine, self._folder = machine, folders[0]
+        self._read: dict[str, Document] = {}
+
+    def path(self, name: str) -> Path:
+        """Return where the document of that name (``context.torch``) lies."""
+        return self._folder / f"{name}{SUFFIX}"
+
+    def label(self, name: str) -> str:
+        """Return that place below the machine's folder."""
+        return self.path(name).relative_to(self._machine).as_posix()
+
+    def document(self, name: str) -> Document:
+        """Return a document. Raises `AllocmarkError` where it is missing or emulated."""
+        if name not in self._read:
+            if not self.path(name).exists():
+                raise AllocmarkError(
+                    f"{self.path(name)} is missing, and the profile needs it: "
+                    f"measure it with `allocmark run --profile {_PROFILE}`"
+                )
+            document = read(self.path(name))
+            if document.emulated:
+                raise AllocmarkError(
+                    f"{self.path(name)} was measured on the emulated driver: "
+                    "derive from results of a real GPU"
+                )
+            self._read[name] = document
+        return self._read[name]
+
+    def figures(self, name: str, metric: str, **axes: Any) -> list[Figure]:
+        """Return the measured figures of a document with that metric and those axes."""
+        return [
+            figure
+            for figure in self.document(name).figures
+            if figure.metric == metric
+            and figure.value is not None
+            and all(figure.axes.get(axis) == value for axis, value in axes.items())
+        ]
+
+    def bytes(self, name: str, metric: str, stage: str, loading: str, meter: str) -> int:
+        """Return one figure of a context document. Raises `AllocmarkError` where it is empty."""
+        axes = {"stage": stage, "module_loading": loading, "meter": meter}
+        found = self.figures(name, metric, **axes)
+        if not found:
+            raise AllocmarkError(
+                f"{self.path(name)} has no {metric} of the stage '{stage}' by {meter} "
+                f"({loading}): measure it again"
+            )
+        return round(found[0].value or 0)
+
+    def times(self, name: str, call: str, path: str) -> dict[int, float]:
+        """Return the median nanoseconds of an allocator's call, on the host, by bytes asked for."""
+        axes = {"call": call, "path": path, "level": "allocator", "wait": "host"}
+        found = {
+            int(figure.axes["bytes"]): figure.value or 0.0
+            for figure in self.figures(name, "call_ns", **axes)
+        }
+        if not found:
+            raise AllocmarkError(f"{self.path(name)} has no times of {path}: measure it again")
+        return dict(sorted(found.items()))
+
+
+def derive(results: Path, machine: str) -> dict[str, Any]:
+    """Return the profile of a machine as JSON holds it. Raises `AllocmarkError`."""
+    source = Source(results / machine)
+    stack = source.document(_CONTEXT).stack
+    gpu = str(stack["gpu"])
+    if gpu not in _CHIPS:
+        raise AllocmarkError(
+            f"the chip of {gpu} is not known: add it to the table in allocmark/emulator/derive.py"
+        )
+    chip = _CHIPS[gpu]
+    major, minor = str(stack["cuda"]).split(".")[:2]
+    return {
+        "comment": f"One {gpu}, driver {stack['driver']}, CUDA {stack['cuda']}, "
+        f"torch {stack['torch']}. Written by `python -m allocmark.tools.derive_profile`.",
+        "name": gpu,
+        "driver_version": stack["driver"],
+        "cuda_version": int(major) * 1000 + int(minor) * 10,
+        "compute_major": chip.compute_major,
+        "compute_minor": chip.compute_minor,
+        "multiprocessors": chip.multiprocessors,
+        "memory_bytes": stack["usable_bytes"],
+        "memory_bytes_source": f"{source.label(_CONTEXT)}: usable_bytes of the stack",
+        **_context(source, chip),
+        "lag_calls": _LAG_CALLS,
+        "lag_calls_source": "a choice: enough that an event is pending when the next line of a "
+        "program asks",
+        "call_times_ns": _call_times(source),
+    }
+
+
+def _context(source: Source, chip: _Chip) -> dict[str, Any]:
+    def process(stage: str, loading: str = "LAZY", name: str = "context.torch") -> int:
+        return source.bytes(name, "stage_bytes", stage, loading, "nvml_process")
+
+    def total(meter: str) -> int:
+        return source.bytes(_CONTEXT, "total_bytes", "context", "LAZY", meter)
+
+    product, workspace = "first matrix product", chip.blas_workspace_bytes
+    driver, torch = source.label(_CONTEXT), source.label("context.torch")
+    # Before there is a context the process is not listed: only the card's meter sees this.
+    init = source.bytes(_CONTEXT, "stage_bytes", "init", "LAZY", "nvml_device")
+    told = {
+        "driver_init": (init, driver, "nvml_device, init"),
+        "context": (process("context", name=_CONTEXT), driver, "nvml_process, context"),
+        "context_unlisted": (
+            total("nvml_device") - total("nvml_process") - init,
+            driver,
+            "nvml_device less nvml_process, total up to context, less init",
+        ),
+        "context_eager": (
+            process("context", "EAGER") - process("context"),
+            torch,
+            "nvml_process, context, EAGER less LAZY",
+        ),
+        "first_kernel": (process("first kernel"), torch, "nvml_process, first kernel, LAZY"),
+        "first_blas": (
+            process(product) - workspace,
+            torch,
+            f"nvml_process, {product}, LAZY, less the workspace of {workspace} in torch's pool",
+        ),
+        "first_blas_eager": (
+            process(product, "EAGER") - workspace,
+            torch,
+            f"nvml_process, {product}, EAGER, less the same",
+        ),
+    }
+    lines: dict[str, Any] = {}
+    for name, (count, document, cell) in told.items():
+        lines[f"{name}_bytes"] = count
+        lines[f"{name}_bytes_source"] = f"{document}: {cell}"
+    return lines
+
+
+def _call_times(source: Source) -> dict[str, Any]:
+    """Return the table of each call whose time can be told: bytes to nanoseconds, and its source.
+
+    Of a pool only the call that makes it grow is timed: one that does not costs what it costs here.
+    """
+    plain, pool, mapped = "latency.cuda-malloc", "latency.cuda-malloc-async-0", _EXPANDABLE
+    shared = f"a handle of torch's expandable segments, from {source.label(mapped)}: "
+    return {
+        "cudaMalloc": _told(
+            source.times(plain, "alloc", "miss"), f"{source.label(plain)}: alloc, median by bytes"
+        ),
+        "cudaFree": _told(
+            source.times(plain, "free", "miss"), f"{source.label(plain)}: free, median by bytes"
+        ),
+        "cudaMallocAsync": _told(
+            source.times(pool, "alloc", "miss"),
+            f"{source.label(pool)}: alloc that makes the pool grow, median by bytes",
+        ),
+        "cuMemCreate": _told(
+            _by_handle(source.times(mapped, "alloc", "miss")),
+            f"{shared}a missed alloc over its handles (create, map and set access together), "
+            "median over the sizes",
+        ),
+        "cuMemRelease": _told(
+            _by_handle(source.times(mapped, "free", "give-back")),
+            f"{shared}a give-back over its handles (unmap and release together), "
+            "median over the sizes",
+        ),
+    }
+
+
+_EXPANDABLE = "latency.torch-expandable"
+
+
+def _told(times: Mapping[int, float], source: str) -> dict[str, Any]:
+    return {"source": source, "ns_by_bytes": {str(size): round(ns) for size, ns in times.items()}}
+
+
+def _by_handle(times: Mapping[int, float]) -> dict[int, float]:
+    """Return the nanoseconds of one handle of each size, from those of whole requests."""
+    fits: Mapping[int, Callable[[int], bool]] = {
+        _SMALL_HANDLE: lambda size: size <= _SMALL_REQUEST,
+        _LARGE_HANDLE: lambda size: size > _SMALL_REQUEST,
+    }
+    return {
+        handle: median(ns / -(-size // handle) for size, ns in times.items() if belongs(size))
+        for handle, belongs in fits.items()
+    }
+
+
+def main() -> int:
+    """Run the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m allocmark.tools.derive_profile",
+        description="Write the emulated driver's profile of a GPU from what was measured on it.",
+    )
+    parser.add_argument("results", type=Path, metavar="RESULTS", help="the results folder")
+    parser.add_argument("machine", metavar="MACHINE", help="a machine's name in it")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the profile")
+    options = parser.parse_args()
+    try:
+        text = json.dumps(derive(options.results, options.machine), indent=2) + "\n"
+        options.out.write_text(text)
+    except AllocmarkError as error:
+        print(f"allocmark: {error}", file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        print(f"allocmark: {options.out} cannot be written ({error.strerror})", file=sys.stderr)
+        return AllocmarkError.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(until_stopped(main))

@@ -1,0 +1,285 @@
+"""What the comparison finds and what it imagines: ``python -m allocmark.tools.power RUNS...``
+
+Each RUNS is a results folder, or a folder of several, measured with nothing changed between them.
+The runs are dealt to A and B in every way of a design (one against one, half against half, all but
+one against one), and
+
+- as they are, every figure called changed is a false alarm;
+- with steps planted into B, it is counted how many are found, how many figures without a step are
+  called changed, and how many steps are blamed on the wrong side.
+
+A step is planted into a third of the figures of a group, or (``together``) into all that one
+process measured of it, which is harder: a process can be slower throughout. ``--drawn N`` draws N
+runs from those that there are, each figure moved by what figures and processes moved by between
+them; from a single run it takes the thresholds' deviations, which says nothing about real runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from allocmark.compare import noise
+from allocmark.compare.judging import judge
+from allocmark.compare.model import Scope
+from allocmark.compare.pairing import Couple, couples
+from allocmark.compare.readings import as_read, is_exact
+from allocmark.compare.run_set import Pair, Side, read_side
+from allocmark.compare.thresholds import Rule, Thresholds, load
+from allocmark.system.errors import AllocmarkError
+from allocmark.system.stopping import until_stopped
+from allocmark.tools import power_means
+from allocmark.tools.counts import CHANGED, SHARE, STEPS, Count, Group, percent
+from allocmark.tools.synthetic_changes import counted_up, drawn, plant
+
+MOST_SPLITS = 6
+"""So many ways of dealing the runs are tried for each design, figure by figure."""
+MOST_OF_MEANS = 20
+"""So many are tried for the means, which are few."""
+
+
+@dataclass
+class Power:
+    """The outcome for one design: how many runs a side, and what became of each group."""
+
+    runs_a: int
+    runs_b: int
+    splits: int
+    groups: dict[str, Group]
+    exact_alarms: Count
+    exact_found: Count
+    means: dict[tuple[Scope, str], Group] = field(default_factory=dict)
+    deals_of_means: int = 0
+
+    @property
+    def alarms(self) -> Count:
+        """The false alarms of all figures together, exact ones among them."""
+        total = Count(self.exact_alarms.hit, self.exact_alarms.total)
+        for group in self.groups.values():
+            total.add(group.alarms.hit, group.alarms.total)
+        return total
+
+
+def designs(runs: int) -> list[tuple[int, int]]:
+    """Return the numbers of runs in A and B that are tried."""
+    found = [(1, 1), (runs // 2, runs // 2), (runs - 1, 1)]
+    return list(dict.fromkeys(design for design in found if min(design) > 0))
+
+
+def simulate(
+    runs: Sequence[Side],
+    design: tuple[int, int],
+    thresholds: Thresholds,
+    steps: Sequence[float] = STEPS,
+    seed: int = 1,
+) -> Power:
+    """Deal the runs as the design says, as they are and with steps."""
+    generator = np.random.default_rng(seed)
+    deals = list(_deals(len(runs), design))
+    if len(deals) > MOST_SPLITS:
+        deals = [deals[i] for i in generator.permutation(len(deals))[:MOST_OF_MEANS]]
+    power = Power(*design, min(len(deals), MOST_SPLITS), {}, Count(), Count())
+    power.deals_of_means = len(deals)
+    for number, (one, other) in enumerate(deals):
+        pair = Pair(_joined([runs[i] for i in one]), _joined([runs[i] for i in other]))
+        both = [(c, thresholds.of(c.place)) for c in couples(pair)[0]]
+        kept = [(as_read(c, r), r) for c, r in both if not r.ignore]
+        power_means.add(power.means, kept, steps, generator)
+        if number < MOST_SPLITS:
+            _exact(power, [item for item in kept if is_exact(item[0])])
+            _sampled(power, [item for item in kept if not is_exact(item[0])], steps, generator)
+    return power
+
+
+def _exact(power: Power, both: Sequence[tuple[Couple, Rule]]) -> None:
+    rules = [rule for _, rule in both]
+    as_is = [couple for couple, _ in both]
+    power.exact_alarms.add(_changed([j.verdict for j in judge(as_is, rules)]), len(both))
+    # An integer so large that one more is no other number is nothing that is counted.
+    more = [(counted_up(c), r) for c, r in both if all(abs(f.value or 0) < 2**50
+            for f in c.b.values())]  # fmt: skip
+    planted = [(c, r) for c, r in more if any(f.value for f in c.b.values())]
+    verdicts = [j.verdict for j in judge([c for c, _ in planted], [r for _, r in planted])]
+    power.exact_found.add(_changed(verdicts), len(verdicts))
+
+
+def _sampled(
+    power: Power,
+    both: Sequence[tuple[Couple, Rule]],
+    steps: Sequence[float],
+    generator: np.random.Generator,
+) -> None:
+    rules = [rule for _, rule in both]
+    as_is = [couple for couple, _ in both]
+    for rule, judged in zip(rules, judge(as_is, rules), strict=True):
+        _of(power, rule).alarms.add(judged.verdict in CHANGED, 1)
+    for step in steps:
+        apart = generator.integers(SHARE, size=len(both)) == 0
+        _planted(power, both, step, apart, together=False)
+        processes = sorted({_process(couple, rule) for couple, rule in both})
+        hit = {
+            processes[i] for i in generator.permutation(len(processes))[: len(processes) // SHARE]
+        }
+        chosen = np.asarray([_process(couple, rule) in hit for couple, rule in both])
+        _planted(power, both, step, chosen, together=True)
+
+
+def _planted(
+    power: Power,
+    both: Sequence[tuple[Couple, Rule]],
+    step: float,
+    chosen: Sequence[bool] | np.ndarray[tuple[int], np.dtype[np.bool_]],
+    together: bool,
+) -> None:
+    rules = [rule for _, rule in both]
+    changed = [
+        plant(couple, 1 + step) if planted else couple
+        for (couple, _), planted in zip(both, chosen, strict=True)
+    ]
+    for (couple, rule), planted, judged in zip(both, chosen, judge(changed, rules), strict=True):
+        group = _of(power, rule)
+        if not planted:
+            group.beside.add(judged.verdict in CHANGED, 1)
+        elif not _zero(couple):
+            wrong = "better" if rule.better == "less" else "worse"
+            found = group.found_together if together else group.found
+            is_found = judged.verdict in CHANGED and judged.verdict != wrong
+            found.setdefault(step, Count()).add(is_found, 1)
+            group.wrong_side += judged.verdict == wrong
+
+
+def spreads(runs: Sequence[Side], thresholds: Thresholds) -> dict[str, noise.Spread]:
+    """Return what the runs differ by, by group: what `thresholds.toml` should say."""
+    everything = _joined(runs)
+    both = [(c, thresholds.of(c.place)) for c in couples(Pair(everything, everything))[0]]
+    kept = [(as_read(c, r), r) for c, r in both if not (r.ignore or is_exact(c) or _zero(c))]
+    found = {}
+    for name in sorted({rule.group for _, rule in kept}):
+        chosen = [(c, r) for c, r in kept if r.group == name and len(c.a) > 1]
+        if not chosen:
+            continue
+        columns = sorted({run for couple, _ in chosen for run in couple.a})
+        logs = np.full((len(chosen), len(columns)), np.nan)
+        for row, (couple, _) in enumerate(chosen):
+            for run, figure in couple.a.items():
+                logs[row, columns.index(run)] = math.log(figure.value or math.nan)
+        numbers: dict[tuple[str, ...], int] = {}
+        process = [numbers.setdefault(_process(c, r), len(numbers)) for c, r in chosen]
+        found[name] = noise.spread([logs], np.asarray(process, dtype=np.int64))
+    return found
+
+
+def text(power: Power) -> str:
+    """Return the table of one design."""
+    head = f"{power.runs_a} against {power.runs_b} runs, dealt in {power.splits} ways"
+    lines = [
+        head,
+        f"  nothing changed: {_share(power.alarms)} of all figures called changed",
+        f"  exact: {power.exact_alarms.hit} of {power.exact_alarms.total} called changed; one more "
+        f"of what is counted: {_share(power.exact_found)} found",
+        f"  {'figures':28}{'false':>9}{'beside':>9}  found of 5 %, 10 %, 20 %    "
+        "smallest found  together  wrong side",
+    ]
+    for name, group in sorted(power.groups.items()):
+        found = "".join(f"{percent(group.found[s].share):>9}" if s in group.found else f"{'-':>9}"
+                        for s in (0.05, 0.10, 0.20))  # fmt: skip
+        lines.append(
+            f"  {name:28}{percent(group.alarms.share):>9}{percent(group.beside.share):>9}{found}"
+            f"{percent(group.smallest()):>18}{percent(group.smallest(True)):>10}"
+            f"{group.wrong_side:>12}"
+        )
+    alarms = sum(group.alarms.hit for group in power.means.values())
+    every = sum(group.alarms.total for group in power.means.values())
+    lines += [f"  means, in {power.deals_of_means} ways: {alarms} of {every} called changed"]
+    return "\n".join(lines + power_means.text(power.means))
+
+
+def spread_text(found: Mapping[str, noise.Spread], thresholds: Thresholds) -> str:
+    """Return what runs differ by, beside what the thresholds say."""
+    lines = [f"  {'figures':28}{'process':>9}{'figure':>9}{'typical':>9}{'thresholds say':>24}"]
+    for name, spread in found.items():
+        rule = next(rule for rule in thresholds.rules if rule.group == name)
+        lines.append(
+            f"  {name:28}{percent(spread.process_sd):>9}{percent(spread.figure_sd):>9}"
+            f"{percent(spread.typical_sd):>9}"
+            f"{percent(rule.process):>14} {percent(rule.figure):>9}"
+        )
+    return "\n".join(lines)
+
+
+def runs_of(names: Sequence[str]) -> list[Side]:
+    """Return each run below these folders as a side of its own."""
+    found: dict[tuple[str, str], list[Side]] = {}
+    for name in names:
+        side = read_side(name, Path("results"))
+        for source in side.sources:
+            one = Side(source.document.run, (source,))
+            found.setdefault((source.stack, source.document.run), []).append(one)
+    return [_joined(parts) for _, parts in sorted(found.items())]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Simulate and print; returns 0, or 2 for bad input."""
+    parser = argparse.ArgumentParser(prog="python -m allocmark.tools.power")
+    parser.add_argument("runs", nargs="+", help="results folders, or folders of them")
+    parser.add_argument("--drawn", type=int, default=0, help="draw so many runs from these")
+    parser.add_argument("--thresholds", type=Path, help="rules of your own")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(arguments)
+    try:
+        thresholds = load(given.thresholds)
+        runs = runs_of(given.runs)
+        if given.drawn:
+            runs = drawn(runs, given.drawn, thresholds, given.seed)
+        if len(runs) < 2:  # noqa: PLR2004 - a comparison has two sides
+            raise AllocmarkError("one run has nothing to be compared with: name more, or --drawn 6")
+        print(f"{len(runs)} runs{', drawn' if given.drawn else ''}; what they differ by:")
+        print(spread_text(spreads(runs, thresholds), thresholds))
+        for design in designs(len(runs)):
+            print(f"\n{text(simulate(runs, design, thresholds, seed=given.seed))}", flush=True)
+    except AllocmarkError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _deals(runs: int, design: tuple[int, int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    for one in itertools.combinations(range(runs), design[0]):
+        rest = [i for i in range(runs) if i not in one]
+        for other in itertools.combinations(rest, design[1]):
+            yield one, other
+
+
+def _joined(sides: Sequence[Side]) -> Side:
+    return Side(sides[0].label, tuple(source for side in sides for source in side.sources))
+
+
+def _process(couple: Couple, rule: Rule) -> tuple[str, ...]:
+    return (*couple.key.home, rule.group)
+
+
+def _of(power: Power, rule: Rule) -> Group:
+    return power.groups.setdefault(rule.group, Group())
+
+
+def _zero(couple: Couple) -> bool:
+    return any((f.value or 0) <= 0 for f in [*couple.a.values(), *couple.b.values()])
+
+
+def _changed(verdicts: Sequence[str]) -> int:
+    return sum(verdict in CHANGED for verdict in verdicts)
+
+
+def _share(count: Count) -> str:
+    return f"{count.hit} of {count.total} ({percent(count.share)})"
+
+
+if __name__ == "__main__":
+    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))

@@ -1,0 +1,186 @@
+"""Replays held against real runs: ``python -m allocmark.tools.replay_against_real --results DIR``.
+
+Each of the suite's programs is recorded once under torch as it comes, then really run under each
+other setting, and its recording is replayed under the same: on this machine's GPU, and on the
+emulated driver, which has to give the same answer on a machine without a GPU. One document for each
+program, probe ``replay_agreement``, axes ``{allocator}``:
+
+| metric | unit | meaning |
+| --- | --- | --- |
+| ``real_peak_reserved_bytes`` | bytes | what the program reserved when it was really run so |
+| ``gpu_replay_peak_reserved_bytes`` | bytes | the replay of its recording on this GPU |
+| ``emulated_replay_peak_reserved_bytes`` | bytes | the same on the emulated driver |
+| ``gpu_difference_ratio``, ``emulated_difference_ratio`` | ratio | replay less real over real |
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from allocmark import __version__
+from allocmark.machine.conditions import read_conditions
+from allocmark.machine.stack import Stack, read_stack
+from allocmark.recording.importers import reader
+from allocmark.replay.run import Options, replay
+from allocmark.schema import documents
+from allocmark.schema.documents import Document, Failure
+from allocmark.schema.figure import Figure
+from allocmark.schema.run_state import now
+from allocmark.system.errors import AllocmarkError
+from allocmark.system.stopping import until_stopped
+from allocmark.tools import record_workloads
+from allocmark.tools.recording_process import NATIVE
+from allocmark.workloads import trace_file
+from allocmark.workloads.programs import NAMES
+
+PROBE = "replay_agreement"
+SETTINGS = (
+    *("torch-expandable", "torch-split64", "torch-split256", "torch-roundup4"),
+    *("torch-expandable-roundup4", "torch-async"),
+)
+_METRICS = {
+    "real_peak_reserved_bytes": "bytes",
+    "gpu_replay_peak_reserved_bytes": "bytes",
+    "gpu_difference_ratio": "ratio",
+    "emulated_replay_peak_reserved_bytes": "bytes",
+    "emulated_difference_ratio": "ratio",
+}
+_REAL, _WHERE = "real", ("gpu", "emulated")
+Peaks = dict[str, dict[str, int | str]]
+"""By setting, then ``real``, ``gpu`` or ``emulated``: bytes, or the reason why there are none."""
+
+
+def compare(program: str, folder: Path, steps: int | None, jobs: int, device: int = 0) -> Peaks:
+    """Record, run and replay one program; every failure becomes a reason."""
+    record_workloads.run(program, NATIVE, folder, steps, device)
+    file = folder / f"{program}{trace_file.SUFFIX}"
+    peaks: Peaks = {setting: {} for setting in (NATIVE, *SETTINGS)}
+
+    def run(setting: str) -> int | str:
+        try:
+            if setting != NATIVE:
+                record_workloads.run(program, setting, folder, steps, device)
+            counted = json.loads((folder / f"{program}.{setting}.json").read_text())
+            return int(counted["peak_reserved_bytes"])
+        except AllocmarkError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for found, told in zip(peaks.values(), pool.map(run, peaks), strict=True):
+            found[_REAL] = told
+    recording = reader.read(file)
+    for where in _WHERE:
+        options = Options(SETTINGS, emulated=where == "emulated", search=False, jobs=jobs)
+        try:
+            answers = replay(recording, options).settings
+        except AllocmarkError as error:  # No compiler for the emulated driver, say.
+            for found in peaks.values():
+                found[where] = str(error)
+            continue
+        for answer in answers:
+            peak = answer.figure("peak_reserved_bytes")
+            peaks[answer.name][where] = answer.reason if peak is None else peak
+    return peaks
+
+
+def figures(peaks: Peaks) -> list[Figure]:
+    """Return the cells of one program."""
+    made = []
+    for setting, found in peaks.items():
+        axes = {"allocator": setting}
+        real = found.get(_REAL, "it was not run")
+        made.append(_figure("real_peak_reserved_bytes", "allocator counters", axes, real))
+        for where in _WHERE:
+            seen = found.get(where, "it was not replayed")
+            meter = f"allocator counters, replay, {where}"
+            made.append(_figure(f"{where}_replay_peak_reserved_bytes", meter, axes, seen))
+            made.append(_figure(f"{where}_difference_ratio", meter, axes, _off(seen, real)))
+    return made
+
+
+def _off(seen: int | str, real: int | str) -> float | str:
+    """Return by what share a replay is off, or why that cannot be said."""
+    if isinstance(seen, str):
+        return seen
+    return real if isinstance(real, str) else seen / real - 1
+
+
+def _figure(metric: str, meter: str, axes: Mapping[str, str], told: float | str) -> Figure:
+    unit = _METRICS[metric]
+    if isinstance(told, str):
+        return Figure(metric, unit, "sampled", "none", axes, reason=told)
+    return Figure(metric, unit, "sampled", meter, axes, told, [told])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m allocmark.tools.replay_against_real",
+        description="Hold replays against real runs of the suite's programs on this machine's GPU.",
+    )
+    parser.add_argument("--results", type=Path, required=True, help="the results folder")
+    parser.add_argument("--program", action="append", help=f"one of {', '.join(NAMES)}; all")
+    parser.add_argument("--steps", type=int, help="steps (default: the program's own)")
+    jobs = max(1, min(8, (os.cpu_count() or 1) // 2))
+    parser.add_argument("--jobs", type=int, default=jobs, help="processes at a time")
+    options = parser.parse_args(arguments)
+    try:
+        stack, run = read_stack("torch"), now()
+        for program in options.program or NAMES:
+            _one(program, options, stack, run)
+    except AllocmarkError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _one(program: str, options: argparse.Namespace, stack: Stack, run: str) -> None:
+    """Compare one program and write its document."""
+    began, started = time.monotonic(), now()
+    before = read_conditions(0).to_json()
+    failures = []
+    found: list[Figure] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            found = figures(compare(program, Path(scratch), options.steps, options.jobs))
+        except AllocmarkError as error:
+            failures.append(Failure("record", str(error)))
+    document = Document(
+        probe=PROBE,
+        subject=program,
+        profile="full",
+        run=run,
+        started=started,
+        seconds=round(time.monotonic() - began, 3),
+        command=f"python -m allocmark.tools.replay_against_real --program {program}",
+        suite=__version__,
+        emulated=stack.emulated,
+        stack=stack.to_json(),
+        conditions={"before": before, "after": read_conditions(0).to_json()},
+        figures=found,
+        failures=failures,
+    )
+    path = documents.path_of(options.results, stack.machine, stack.name, "full", PROBE, program)
+    documents.write(path, document)
+    print(f"{path}: {_summary(found) if found else failures[0].reason}")
+
+
+def _summary(found: Sequence[Figure]) -> str:
+    words = []
+    for figure in found:
+        if figure.metric == "emulated_difference_ratio":
+            off = "-" if figure.value is None else f"{figure.value:+.2%}"
+            words.append(f"{figure.axes['allocator']} {off}")
+    return "emulated replay less real run: " + ", ".join(words)
+
+
+if __name__ == "__main__":
+    raise SystemExit(until_stopped(main))

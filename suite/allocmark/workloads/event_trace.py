@@ -1,0 +1,91 @@
+"""A workload as data: a sequence of allocation events in four equally long arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocmark.system.errors import AllocmarkError
+
+
+class Op(IntEnum):
+    """What happens at an event."""
+
+    ALLOC = 0
+    """`block` of `size` bytes is allocated on `stream`."""
+    FREE = 1
+    """`block` is given back."""
+    RECORD_STREAM = 2
+    """`block` is used on `stream` too: a later free must wait for it."""
+    HANDOFF = 3
+    """`stream` waits for the stream on which `block` was allocated, then uses the block."""
+    TRIM = 4
+    """The program gives cached memory back (`empty_cache`)."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The events of one workload, in order.
+
+    `op` uint8, `block` int64 (dense ids from 0, in the order of allocation; -1 for TRIM),
+    `size` int64 (requested bytes at ALLOC, 0 elsewhere), `stream` uint8.
+    """
+
+    name: str
+    op: NDArray[np.uint8]
+    block: NDArray[np.int64]
+    size: NDArray[np.int64]
+    stream: NDArray[np.uint8]
+    origin: Mapping[str, str | int | float] = field(default_factory=dict)
+    """How it was made: seed and scale, or the program, GPU and framework it was recorded from."""
+
+    def __post_init__(self) -> None:
+        if not len(self.op) == len(self.block) == len(self.size) == len(self.stream):
+            raise AllocmarkError(f"trace {self.name} is damaged: its columns differ in length")
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    @property
+    def live_bytes(self) -> NDArray[np.int64]:
+        """Requested bytes alive after each event."""
+        sizes = np.zeros(int(self.block.max(initial=-1)) + 1, dtype=np.int64)
+        allocs = self.op == Op.ALLOC
+        sizes[self.block[allocs]] = self.size[allocs]
+        change = np.where(allocs, self.size, 0)
+        frees = self.op == Op.FREE
+        change[frees] = -sizes[self.block[frees]]
+        return np.cumsum(change)
+
+    @property
+    def peak_requested_bytes(self) -> int:
+        """The most requested bytes alive at once: no allocator can do with less."""
+        return int(self.live_bytes.max(initial=0))
+
+    @property
+    def streams(self) -> int:
+        """How many streams the events name."""
+        return int(self.stream.max(initial=0)) + 1
+
+    def validate(self) -> None:
+        """Raise `AllocmarkError` unless every block is allocated once and freed at most once."""
+        allocs, frees = self.block[self.op == Op.ALLOC], self.block[self.op == Op.FREE]
+        first_use = {int(b): i for i, b in reversed(list(enumerate(self.block))) if b >= 0}
+        alive: set[int] = set()
+        for i, (op, block) in enumerate(zip(self.op.tolist(), self.block.tolist(), strict=True)):
+            if op == Op.ALLOC and first_use[block] == i:
+                alive.add(block)
+            elif op == Op.FREE and block in alive:
+                alive.remove(block)
+            elif op == Op.TRIM or (op in (Op.RECORD_STREAM, Op.HANDOFF) and block in alive):
+                continue
+            else:
+                raise AllocmarkError(
+                    f"trace {self.name} is damaged at event {i}: {Op(op).name} of block {block}"
+                )
+        if len(set(allocs.tolist())) != len(allocs) or len(set(frees.tolist())) != len(frees):
+            raise AllocmarkError(f"trace {self.name} is damaged: a block is used twice")

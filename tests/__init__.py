@@ -1,0 +1,1 @@
+"""The tests: folders as in suite/allocmark/, what they share in support/."""

@@ -1,0 +1,84 @@
+"""Cells: what asv is given of a figure, and where it finds it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from allocmark.asv.cells import cell_of, read_cell, write_cells
+from allocmark.schema import documents
+from allocmark.schema.documents import Document
+from allocmark.schema.figure import Axis, Figure
+
+AXES: dict[str, Axis] = {"path": "hit", "bytes": 512}
+
+
+def document(*figures: Figure) -> Document:
+    return Document(
+        probe="latency",
+        subject="torch-native",
+        profile="quick",
+        run="r",
+        started="2026-11-01T00:00:00Z",
+        seconds=1.0,
+        command="allocmark run",
+        suite="0",
+        emulated=True,
+        stack={},
+        conditions={},
+        figures=figures,
+    )
+
+
+def test_times_become_samples_in_seconds() -> None:
+    figure = Figure("pair_ns", "ns", "time", "clock", AXES, 2.0, [1.0, 2.0, 3.0])
+    assert cell_of(figure) == {"samples": pytest.approx([1e-9, 2e-9, 3e-9]), "number": 1}
+
+
+def test_exact_figures_stay_numbers() -> None:
+    figure = Figure("peak_bytes", "bytes", "exact", "counter", AXES, 1 << 40, [1 << 40, 1 << 40])
+    assert cell_of(figure) == 1 << 40
+
+
+def test_a_percentile_is_not_replaced_by_the_median_of_its_samples() -> None:
+    figure = Figure("p99_ns", "ns", "time", "clock", AXES, 9.0, [1.0, 2.0, 9.0])
+    assert cell_of(figure) == pytest.approx(9e-9)
+
+
+def test_a_histogram_stays_a_number() -> None:
+    figure = Figure("p_us", "us", "time", "clock", AXES, 2.0, [1.0, 2.0, 3.0], counts=[5, 90, 5])
+    assert cell_of(figure) == pytest.approx(2e-6)
+
+
+def test_a_missing_figure_is_not_a_number() -> None:
+    cell = cell_of(Figure("x", "ns", "time", "none", AXES, reason="no"))
+    assert isinstance(cell, float) and math.isnan(cell)
+
+
+def test_cells_are_found_by_subject_metric_and_axes_in_any_order(tmp_path: Path) -> None:
+    path = tmp_path / "latency.torch-native.json.gz"
+    documents.write(
+        path,
+        document(
+            Figure("a_bytes", "bytes", "exact", "m", AXES, 7.0),
+            Figure("a_bytes", "bytes", "exact", "m", {"path": "miss", "bytes": 512}, reason="no"),
+            Figure("b_bytes", "bytes", "exact", "m", AXES, 8.0),
+        ),
+    )
+    cells = tmp_path / "cells"
+    assert write_cells(cells, [path], ["a_bytes"]) == 1
+    assert read_cell(str(cells), "torch-native", "a_bytes", bytes=512, path="hit") == 7
+    for subject, metric, path_axis in (
+        ("torch-native", "a_bytes", "miss"),
+        ("torch-native", "b_bytes", "hit"),
+        ("torch-async", "a_bytes", "hit"),
+    ):
+        cell = read_cell(str(cells), subject, metric, path=path_axis, bytes=512)
+        assert isinstance(cell, float) and math.isnan(cell)
+
+
+def test_no_documents_make_an_empty_folder(tmp_path: Path) -> None:
+    assert write_cells(tmp_path / "cells", [], ["a"]) == 0
+    assert (tmp_path / "cells").is_dir()

@@ -1,0 +1,93 @@
+"""The source document's tables from a record that decides everything: equal to the golden ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from allocmark.claims import catalog
+from allocmark.claims.functions import FUNCTIONS
+from allocmark.claims.headlines import headlines
+from allocmark.report import markdown
+from allocmark.report.flow_chart import flow_chart
+from allocmark.report.page import Section, page
+from allocmark.store.panel import Panel
+from allocmark.store.table import Table
+from tests.support import claims_samples as samples
+
+GOLDEN = Path(__file__).parent / "golden_document.md"
+IDS = {
+    *("verdicts-tally", "verdicts", "advice", "document-context", "document-traits"),
+    *("document-code", "document-modes", "document-comparison", "document-flow"),
+    "document-rules",
+}
+
+
+def _sections(panel: Panel) -> Iterator[Section]:
+    for section in page(panel.store).parts[0].sections:
+        if any(table.id in IDS for table in section.tables):
+            yield section
+
+
+def _tables(panel: Panel) -> list[Table]:
+    return [table for section in _sections(panel) for table in section.tables if table.id in IDS]
+
+
+def test_tables_equal_the_golden_ones() -> None:
+    """Set ALLOCMARK_GOLDEN=write to accept what the code makes now, then read the difference."""
+    made = "\n\n".join(markdown.table(table, 2) for table in _tables(samples.panel())) + "\n"
+    if os.environ.get("ALLOCMARK_GOLDEN") == "write":
+        GOLDEN.write_text(made, encoding="utf-8")
+    assert made == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_every_table_of_the_document_is_there_in_its_order() -> None:
+    assert {table.id for table in _tables(samples.panel())} == IDS
+    titles = [section.title for section in _sections(samples.panel())]
+    numbered = [title for title in titles if title[0].isdigit()]
+    assert numbered == sorted(numbered)
+
+
+def test_all_that_the_tables_say_is_known_in_both_languages() -> None:
+    for section in _sections(samples.panel()):
+        known = {text.en: text.zh for text in section.texts}
+        assert section.title in known
+        for table in section.tables:
+            assert {table.title, table.about, *table.columns} <= known.keys()
+            reasons = {cell.reason for row in table.rows for cell in row if cell.reason}
+            assert reasons <= known.keys()
+
+
+def test_the_cells_of_a_table_are_functions_of_their_rows() -> None:
+    panel = samples.panel()
+    values = panel.store.figures["value"]
+    for table in _tables(panel):
+        for cell in (
+            cell for row in table.rows for cell in row if cell.rows and cell.value is not None
+        ):
+            told = [values[index] for index in cell.rows]
+            made = FUNCTIONS[cell.function](told, *cell.given) if cell.function else told[0]
+            assert cell.value == made
+
+
+def test_the_first_screen_has_five_figures_of_what_was_measured() -> None:
+    shown = headlines(catalog.verdicts(samples.panel()))
+    assert [one.id for one in shown] == [
+        *("ctx-ignored", "pt-empty-cache", "pt-no-lock", "tf-greedy", "rule-30")
+    ]
+    assert "{" not in "".join(one.what.en + one.what.zh for one in shown)
+    emulated = headlines(catalog.verdicts(samples.panel(True)))
+    assert len(emulated) == len(shown)
+    assert {"ctx-ignored", "pt-no-lock"}.isdisjoint(one.id for one in emulated)
+
+
+def test_the_chart_names_every_step_and_its_figures() -> None:
+    picture = flow_chart(samples.panel())
+    assert picture is not None
+    assert "served" in picture.svg and "370 ns" in picture.svg
+    assert [line.split(",")[0] for line in picture.csv.splitlines()[1:]] == [
+        *("context", "hit", "split", "miss", "give-back", "retry", "oom")
+    ]
+    emulated = flow_chart(samples.panel(emulated=True))
+    assert emulated is not None and "370 ns" not in emulated.svg

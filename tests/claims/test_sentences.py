@@ -1,0 +1,186 @@
+"""What verdicts say of the figures that they rest on, where a wrong word would mislead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from allocmark.claims import catalog, context, torch_traits
+from allocmark.claims.claim import Ruling, Verdict
+from allocmark.claims.judge import ruled
+from allocmark.experiments.context import triggers
+from allocmark.meters import quiet
+from allocmark.report.page import page
+from allocmark.store.frame import load
+from allocmark.store.panel import panels
+from allocmark.system.units import MIB
+from tests.support import claims_samples as samples
+from tests.support import report_samples
+from tests.support.claims_samples import GREEDY, GROWTH, NATIVE, WORKLOADS, At, at, judged, run
+
+HOLDS, IN_PART, FAILS = Ruling.HOLDS, Ruling.IN_PART, Ruling.FAILS
+
+
+def _said(verdict: Verdict) -> str:
+    for text in (verdict.condition, verdict.cause):
+        assert "{" not in verdict.say(text, "zh")
+    return verdict.say(verdict.condition, "en")
+
+
+def _why(verdict: Verdict) -> str:
+    return verdict.say(verdict.cause, "en")
+
+
+def _live(second: str, mib: int) -> tuple[At, float]:
+    place = {"second": second, "process": "second"}
+    return at("tensorflow_policy", GREEDY, "pair_live_bytes", **place), mib * MIB
+
+
+def _ends(second: str, failed: int) -> tuple[At, float]:
+    return at("tensorflow_policy", GREEDY, "pair_failed", second=second), failed
+
+
+def test_a_second_process_that_got_something_did_not_get_nothing() -> None:
+    verdict = judged("two-models")
+    assert verdict.ruling is IN_PART
+    assert "2 of 2 second ones fail (tf-greedy, tf-growth)" in _said(verdict)
+    assert "Each that failed got 820 MiB of the 2,460 MiB" in _said(verdict)
+    assert "leaves some of the card" in _why(verdict)
+
+
+def test_a_second_process_that_got_nothing_is_said_to_have_got_nothing() -> None:
+    verdict = judged("two-models", [_live(GREEDY, 0), _live(GROWTH, 0)])
+    assert verdict.ruling is HOLDS
+    assert "got 0 B of the 2,460 MiB" in _said(verdict)
+    assert _why(verdict).endswith("used or not.")
+
+
+def test_second_processes_that_got_different_amounts_are_told_from_least_to_most() -> None:
+    verdict = judged("two-models", [_live(GREEDY, 10)])
+    assert verdict.ruling is IN_PART
+    assert "got 10 MiB to 820 MiB of the 2,460 MiB" in _said(verdict)
+
+
+def test_what_a_second_process_that_did_not_fail_got_is_not_said_of_those_that_did() -> None:
+    verdict = judged("two-models", [_ends(GROWTH, 0), _live(GROWTH, 2460)])
+    assert verdict.ruling is IN_PART
+    assert "1 of 2 second ones fail (tf-greedy). Each that failed got 820 MiB" in _said(verdict)
+    both = [_ends(one, 0) for one in (GREEDY, GROWTH)]
+    both += [_live(one, 2460) for one in (GREEDY, GROWTH)]
+    verdict = judged("two-models", both)
+    assert verdict.ruling is FAILS
+    assert "0 of 2 second ones fail. Each got 2,460 MiB" in _said(verdict)
+
+
+def test_the_table_shows_what_the_second_process_got() -> None:
+    (part,) = page(samples.panel().store).parts
+    tables = [table for section in part.sections for table in section.tables]
+    modes = next(table for table in tables if table.id == "document-modes")
+    row = next(row for row in modes.rows if row[0].text == "two models, greedy")
+    assert row[2].value == 820 * MIB
+
+
+def test_the_calls_that_create_a_context_are_those_of_the_record() -> None:
+    said = _said(judged("ctx-trigger"))
+    assert "2 of 3 calls do: cudaMalloc, torch.cuda.mem_get_info." in said
+
+    def created(subject: str, call: str, value: int) -> tuple[At, float]:
+        return at("context", subject, "context_created", call=call), value
+
+    other = [created("runtime", "cudaMalloc", 0), created("torch", "torch.cuda.mem_get_info", 0)]
+    said = _said(judged("ctx-trigger", [*other, created("runtime", "cudaGetDeviceCount", 1)]))
+    assert "1 of 3 calls do: cudaGetDeviceCount." in said
+    assert "cudaMalloc" not in said
+
+
+def _alone(root: Path, probe: str, claim: str, figures: Any, **document: Any) -> Verdict:
+    """Return the verdict on a claim from one document."""
+    report_samples.put(root, report_samples.document(probe, NATIVE, figures, **document))
+    (panel,) = panels(load(root))
+    return ruled(next(one for one in catalog.CLAIMS if one.id == claim), panel)
+
+
+def test_a_call_that_failed_is_named(tmp_path: Path) -> None:
+    made = [
+        samples.figure(at("context", NATIVE, "context_created", call=call), value)
+        for call, value in (("cuMemAlloc", 0), ("cuInit", 0), ("cudaMalloc", 1))
+    ]
+    made[0] = replace(made[0], flags=(triggers.FLAG_FAILED,))
+    said = _said(_alone(tmp_path, "context", "ctx-trigger", made))
+    assert "1 of 3 calls do: cudaMalloc." in said
+    assert said.endswith("these failed: cuMemAlloc.")
+
+
+def test_requests_to_the_driver_are_not_called_calls() -> None:
+    verdict = judged("pt-fewer-calls")
+    assert "requests to the driver" in _said(verdict)
+    assert "Returns are not counted" in _said(verdict)
+    assert all("requests" in one.what.en for one in verdict.evidence)
+
+
+def _hit_and_miss(root: Path, meter: str, notes: Mapping[str, float]) -> Verdict:
+    place = {"call": "pair", "level": "allocator", "wait": "host", "bytes": 2 * MIB}
+    made = [
+        samples.figure(at("latency", NATIVE, "call_ns", path=path, **place), ns)
+        for path, ns in (("hit", 600), ("miss", 50_000))
+    ]
+    made[0] = replace(made[0], meter=meter)
+    return _alone(root, "latency", "pt-late-free", made, conditions={"notes": dict(notes)})
+
+
+def _times(verdict: Verdict) -> float | None:
+    return next(one.cell.value for one in verdict.evidence if one.name == "times")
+
+
+def test_a_miss_is_set_against_a_hit_by_the_same_clock(tmp_path: Path) -> None:
+    paced = f"native loop{quiet.AT_ONE_PACE}"
+    notes = {"core pace ns": 600.0, "core pace seen ns": 500.0}
+    verdict = _hit_and_miss(tmp_path / "paced", paced, notes)
+    assert verdict.ruling is HOLDS
+    assert _times(verdict) == pytest.approx(100)
+    said = _said(verdict)
+    assert "500 ns for alloc and free by the clock (600 ns at one core pace)" in said
+
+    unseen = _hit_and_miss(tmp_path / "unseen", paced, {"core pace ns": 600.0})
+    assert _times(unseen) == 50_000 / 600
+    assert "clocks that are not the same" in _said(unseen)
+
+    plain = _hit_and_miss(tmp_path / "plain", "native loop", notes)
+    assert _times(plain) == 50_000 / 600
+    assert "clock" not in _said(plain)
+
+
+def _retries(workload: str, ratio: float, value: float) -> tuple[At, float]:
+    return at("pressure", NATIVE, "retries_before", **run(NATIVE, workload, ratio)), value
+
+
+def _everywhere(workload: str, value: float) -> list[tuple[At, float]]:
+    return [_retries(workload, ratio, value) for ratio in (1.0, 1.1)]
+
+
+def test_whether_more_retries_are_worse_is_part_of_the_verdict() -> None:
+    unknown = judged("rule-retries")
+    assert unknown.ruling is IN_PART
+    assert "Whether more retries are worse is open" in _said(unknown)
+
+    worse = judged("rule-retries", [*_everywhere("a", 8), _retries("c", 1.5, 1)])
+    assert worse.ruling is HOLDS
+    assert "More retries are worse: of 5 runs with 1 to 5 of them 80 % failed, of 2" in _said(worse)
+
+    # A retry tells as much as before of a failure, but many tell less than few.
+    better = judged("rule-retries", [*_everywhere("a", 8), _retries("a", 1.5, 8)])
+    assert better.ruling is IN_PART
+    assert "More retries are not worse: of 4 runs" in _said(better)
+    assert "100 % failed, of 3 with more 66.7 %" in _said(better)
+
+    nothing = [_retries(one, ratio, 8) for one in WORKLOADS for ratio in (1.5, 2.0)]
+    assert judged("rule-retries", nothing).ruling is FAILS
+
+
+def test_words_of_the_record_are_those_that_probes_write() -> None:
+    assert torch_traits.AT_ONE_PACE == quiet.AT_ONE_PACE
+    assert context.CALL_FAILED == triggers.FLAG_FAILED

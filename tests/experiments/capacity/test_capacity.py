@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+import io
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allocmark.allocators import registry
+from allocmark.experiments.capacity import experiment as capacity
+from allocmark.experiments.capacity.experiment import METRICS, Capacity
+from allocmark.experiments.core.experiment import PROFILES
+from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.shared.ballast import STEP_BYTES
+from allocmark.experiments.shared.capacity_search import (
+    ABOVE_UNLIMITED,
+    CONFIRMING_RUNS,
+    NOT_MONOTONIC,
+    STEPS,
+    Found,
+    finest_resolution,
+    smallest_capacity,
+)
+from allocmark.experiments.shared.replay_engine import Script, replay
+from allocmark.schema.documents import Failure
+from allocmark.schema.figure import Figure
+from tests.support.emulation import (
+    CountingAllocator,
+    alloc,
+    emulated,
+    needs_emulator,
+    needs_torch,
+    trace,
+)
+
+MIB = 1 << 20
+
+
+@given(
+    live=st.integers(1, 200 << 30),
+    extra=st.floats(0, 5),
+    where=st.floats(0, 1),
+    steps=st.integers(2, STEPS),
+)
+def test_finds_the_true_threshold_within_the_resolution(
+    live: int, extra: float, where: float, steps: int
+) -> None:
+    upper = live + int(live * extra)
+    threshold = int(live + (upper - live) * where)
+    asked: list[int] = []
+
+    def completes(capacity: int) -> bool:
+        asked.append(capacity)
+        return capacity >= threshold
+
+    found = smallest_capacity(completes, live, upper, steps)
+    assert found.capacity_bytes is not None
+    assert 0 <= found.capacity_bytes - threshold < found.resolution_bytes
+    assert found.flags == ()
+    assert len(asked) <= steps + CONFIRMING_RUNS
+    assert all(capacity % STEP_BYTES == 0 for capacity in asked)
+    # Both sides were run: the answer's step above, and the one below unless it is below the peak.
+    assert found.capacity_bytes + found.resolution_bytes in asked
+    below = found.capacity_bytes - found.resolution_bytes
+    assert below in asked or below < live
+
+
+@given(sizes=st.lists(st.integers(1, 64 * MIB), min_size=1, max_size=20), slack=st.integers(0, 300))
+def test_an_allocator_that_wastes_nothing_needs_the_live_peak(sizes: list[int], slack: int) -> None:
+    work = trace(*[alloc(block, size) for block, size in enumerate(sizes)])
+    peak = work.peak_requested_bytes
+
+    def completes(capacity: int) -> bool:
+        return replay(work, CountingAllocator(capacity)).completed
+
+    found = smallest_capacity(completes, peak, peak + slack * MIB)
+    assert found.capacity_bytes is not None
+    assert 0 <= found.capacity_bytes - peak < found.resolution_bytes
+
+
+def test_resolution_is_half_a_percent_in_whole_steps_of_at_least_one() -> None:
+    assert finest_resolution(1) == 2 * MIB
+    assert finest_resolution(400 * MIB) == 2 * MIB
+    assert finest_resolution(1000 * MIB) == 4 * MIB
+    assert finest_resolution(100 << 30) == 512 * MIB
+
+
+def test_a_wide_range_is_searched_more_coarsely_not_longer() -> None:
+    found = smallest_capacity(lambda capacity: capacity >= 3 << 30, 100 * MIB, 10 << 30)
+    assert found.resolution_bytes == 40 * MIB
+    assert len(found.tried) <= STEPS + 2
+
+
+def test_says_when_a_larger_capacity_fails() -> None:
+    found = smallest_capacity(lambda c: c in (14 * MIB, 18 * MIB), 10 * MIB, 18 * MIB)
+    assert (found.capacity_bytes, found.flags) == (14 * MIB, (NOT_MONOTONIC,))
+
+
+def test_says_when_more_is_needed_under_a_limit_than_without() -> None:
+    found = smallest_capacity(lambda c: c >= 20 * MIB, 10 * MIB, 18 * MIB)
+    assert (found.capacity_bytes, found.flags) == (20 * MIB, (ABOVE_UNLIMITED,))
+
+
+@given(st.integers(19 * MIB, 40 * MIB))
+def test_looks_above_what_was_held_without_a_limit(threshold: int) -> None:
+    found = smallest_capacity(lambda c: c >= threshold, 10 * MIB, 18 * MIB)
+    assert found.flags == (ABOVE_UNLIMITED,)
+    assert found.capacity_bytes is not None
+    assert 0 <= found.capacity_bytes - threshold < found.resolution_bytes
+    assert len(found.tried) <= STEPS + 3
+    above = [capacity for capacity, _ in found.tried if capacity > found.capacity_bytes]
+    assert min(above) - found.capacity_bytes <= found.resolution_bytes
+
+
+@given(extra=st.integers(0, 200), need=st.floats(0, 1))
+def test_a_search_from_above_finds_the_same_as_one_by_halves(extra: int, need: float) -> None:
+    live, upper = 1000 * MIB, (1000 + extra) * MIB
+    threshold = live + int(need * extra * MIB)
+
+    def found(*, upper_first: bool) -> Found:
+        found = smallest_capacity(lambda c: c >= threshold, live, upper, upper_first=upper_first)
+        return replace(found, tried=())
+
+    assert found(upper_first=True) == found(upper_first=False)
+
+
+@given(extra=st.integers(0, 200), more=st.integers(0, 2))
+def test_who_needs_what_it_held_is_searched_in_three_runs(extra: int, more: int) -> None:
+    upper = (1000 + extra) * MIB
+    found = smallest_capacity(
+        lambda c: c >= upper + more * MIB, 1000 * MIB, upper, upper_first=True
+    )
+    assert found.capacity_bytes is not None
+    assert 0 <= found.capacity_bytes - upper - more * MIB < found.resolution_bytes
+    assert len(found.tried) <= 1 + CONFIRMING_RUNS
+    assert found.capacity_bytes + found.resolution_bytes in [tried[0] for tried in found.tried]
+
+
+def test_a_failure_above_an_answer_beyond_the_unlimited_peak_is_said() -> None:
+    found = smallest_capacity(lambda c: c == 20 * MIB, 10 * MIB, 18 * MIB)
+    assert (found.capacity_bytes, found.flags) == (20 * MIB, (ABOVE_UNLIMITED, NOT_MONOTONIC))
+
+
+def test_has_no_answer_when_nothing_completes() -> None:
+    assert smallest_capacity(lambda c: False, 10 * MIB, 18 * MIB).capacity_bytes is None
+
+
+def test_a_search_that_needs_no_halving_is_only_confirmed() -> None:
+    found = smallest_capacity(lambda c: c >= 10 * MIB, 10 * MIB, 10 * MIB)
+    assert found.tried == ((10 * MIB, True), (12 * MIB, True))
+
+
+def _task(run_seconds: float, workload: str = "uniform", *, cached: bool = True) -> capacity._Task:
+    return capacity._Task(workload, Script.of(trace(alloc(0, MIB))), MIB, run_seconds, cached)
+
+
+def test_the_time_left_decides_how_many_halvings() -> None:
+    assert _task(0.1).steps_within(100) == STEPS
+    assert _task(1.0).steps_within(5.9) == 3
+    assert _task(1.0, cached=False).steps_within(5.9) == STEPS
+
+
+def test_the_least_time_is_enough_for_the_fewest_steps() -> None:
+    for run_seconds in (0.0, 0.07, 0.3, 2.5):
+        task = _task(run_seconds)
+        assert task.steps_within(task.least_seconds * (1 + 1e-9)) == capacity._FEWEST_STEPS
+
+
+def test_what_will_not_be_searched_is_not_run_without_a_limit_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran, searched = [], []
+
+    def unlimited(workload: str, allocator: object) -> capacity._Task:
+        ran.append(workload)
+        return _task(0.9, workload)
+
+    monkeypatch.setattr(capacity, "allocator_of", lambda request: CountingAllocator())
+    monkeypatch.setattr(capacity, "setting_in_force", lambda allocator: "")
+    monkeypatch.setattr(capacity, "Ballast", lambda device: nullcontext())
+    monkeypatch.setattr(capacity, "_unlimited", unlimited)
+    monkeypatch.setattr(
+        capacity._Search, "report", lambda self, *_: searched.append(self._task.workload)
+    )
+    names = ["uniform", "bimodal", "pinned", "boundary", "training"]
+    request = Request("capacity", "any", 60, {"workloads": names, "search_seconds": 7.0})
+    sent = io.StringIO()
+    Capacity().measure(request, Recorder(sent))
+    assert ran == searched == names[:2]  # Two searches of at least 3.6 s each fill the time.
+    messages = [json.loads(line) for line in sent.getvalue().splitlines()]
+    reasons = {
+        m["data"]["axes"]["workload"]: m["data"]["reason"]
+        for m in messages
+        if m["kind"] == "figure"
+    }
+    assert list(reasons) == names[2:]
+    assert set(reasons.values()) == {
+        "left out: the searches of others fill the 7 s for all workloads "
+        "(with --experiment and --subject there are 60)"
+    }
+
+
+def test_who_is_named_gets_the_time_it_needs() -> None:
+    experiment, known = Capacity(), list(registry().values())
+    named = replace(PROFILES["full"], patient=True)
+    assert "torch-split64" in experiment.subjects(known, named)
+    (hurried,) = experiment.requests("cuda-malloc", PROFILES["full"])
+    (patient,) = experiment.requests("cuda-malloc", named)
+    assert hurried.parameters["search_seconds"] < 30 < patient.parameters["search_seconds"]
+    assert patient.limit_s > hurried.limit_s
+
+
+@pytest.mark.parametrize(("cached", "runs"), [(True, 4), (False, 3)])
+def test_a_search_without_the_time_for_one_says_so(
+    cached: bool, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capacity, "allocator_of", lambda request: CountingAllocator())
+    monkeypatch.setattr(capacity, "setting_in_force", lambda allocator: "")
+    monkeypatch.setattr(capacity, "Ballast", lambda device: nullcontext())
+    monkeypatch.setattr(capacity, "_unlimited", lambda *_: _task(100.0, cached=cached))
+    request = Request("capacity", "any", 60, {"workloads": ["uniform"], "search_seconds": 60.0})
+    sent = io.StringIO()
+    Capacity().measure(request, Recorder(sent))
+    reasons = {
+        m["data"]["reason"]
+        for m in map(json.loads, sent.getvalue().splitlines())
+        if m["kind"] == "figure"
+    }
+    assert reasons == {
+        f"left out: a search needs {runs} runs of 100.0 s, too long for what is left of the 60 s "
+        "for all workloads"
+    }
+
+
+def test_figures_stand_in_the_order_of_the_workloads_whatever_was_searched_first() -> None:
+    experiment = Capacity()
+    (request,) = experiment.requests("torch-native", PROFILES["full"])
+    names = request.parameters["workloads"]
+    told = [
+        Figure("search_runs", "runs", "sampled", "m", {"workload": name}, 1)
+        for name in reversed(names)
+    ]
+    figures = experiment.combine([Outcome(request, 1, told)])
+    assert list(dict.fromkeys(f.axes["workload"] for f in figures)) == names
+
+
+def test_only_full_runs_search_and_only_base_allocators_on_hardware(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    experiment, known = Capacity(), list(registry().values())
+    assert experiment.subjects(known, PROFILES["quick"]) == []
+    chosen = experiment.subjects(known, PROFILES["full"])
+    assert "torch-native" in chosen and "torch-split64" not in chosen
+    assert "cuda-malloc" in chosen
+    monkeypatch.setattr(capacity, "is_emulated", lambda: True)
+    assert "torch-split64" in experiment.subjects(known, PROFILES["full"])
+
+
+def test_a_child_that_died_leaves_a_reason_in_every_cell() -> None:
+    experiment = Capacity()
+    (request,) = experiment.requests("torch-native", PROFILES["full"])
+    figures = experiment.combine([Outcome(request, 1, failures=[Failure("s", "it was killed")])])
+    assert len(figures) == len(METRICS) * len(request.parameters["workloads"])
+    assert {figure.reason for figure in figures} == {"it was killed"}
+
+
+_SEARCH = """
+from allocmark.experiments.shared.ballast import Ballast
+from allocmark.experiments.capacity.experiment import _Search, _Task
+from allocmark.experiments.shared.fragmentation_vector import run_once
+from allocmark.experiments.shared.replay_engine import Script
+from allocmark.experiments.core.recorder import Recorder
+import io
+def search(name, work):
+    a = registry()[name]
+    a.open(0)
+    s = Script.of(work)
+    a.restart()
+    seen = run_once(s, a).values
+    upper = int(max(seen["device_bytes"], seen["peak_reserved_bytes"]))
+    task = _Task("w", s, upper, 0.01, cached=name.startswith("torch"))
+    out = io.StringIO()
+    with Ballast(0) as b:
+        _Search(task, a, b).report(60, Recorder(out))
+    data = [json.loads(line) for line in out.getvalue().splitlines()]
+    told = {d["data"]["metric"]: d["data"]["value"] for d in data if d["kind"] == "figure"}
+    shown = ["smallest_capacity_bytes", "unlimited_device_bytes"]
+    return [*(told[metric] // MIB for metric in shown), told["search_runs"]]
+"""
+
+
+# Each answer is one page of 2 MiB more than the allocator takes: the driver keeps the last one.
+
+
+@needs_torch
+def test_torch_needs_its_whole_segments() -> None:
+    # 11 MiB come from a 12 MiB segment, in which 3 MiB do not fit: those from one of 20 MiB.
+    work = "search('torch-native', trace(alloc(0, 11 * MIB), alloc(1, 3 * MIB)))"
+    assert emulated("4GiB", f"{_SEARCH}\nprint(json.dumps({work}))") == [34, 32, 7]
+
+
+@needs_torch
+def test_torch_gives_its_cache_back_before_it_fails() -> None:
+    # Without a limit the freed 100 MiB stay cached beside the 101 of the next: 202 in all. Under
+    # a limit they are given back and the allocation is tried again: 102 MiB are enough for it.
+    work = "search('torch-native', trace(alloc(0, 100 * MIB), free(0), alloc(1, 101 * MIB)))"
+    assert emulated("4GiB", f"{_SEARCH}\nprint(json.dumps({work}))") == [104, 202, 8]
+
+
+@needs_torch
+def test_a_live_block_pins_its_segment() -> None:
+    # The 20 MiB segment of the freed 9 MiB also holds the live 2: it cannot be given back.
+    events = "alloc(0, 9 * MIB), alloc(1, 2 * MIB), free(0), alloc(2, 30 * MIB)"
+    assert emulated(
+        "4GiB", f"{_SEARCH}\nprint(json.dumps(search('torch-native', trace({events}))))"
+    ) == [52, 50, 7]
+
+
+@needs_emulator
+def test_plain_cuda_malloc_needs_what_is_live() -> None:
+    events = "alloc(0, 64 * MIB), alloc(1, 32 * MIB), free(0), alloc(2, 16 * MIB)"
+    assert emulated(
+        "4GiB", f"{_SEARCH}\nprint(json.dumps(search('cuda-malloc', trace({events}))))"
+    ) == [98, 96, 3]

@@ -1,0 +1,154 @@
+"""A moment taken apart: parts that add up, and who pins what, to the byte."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from allocmark.recording.importers.recording import BlockMap, FailedRequest, Recording
+from allocmark.replay import breakdown_svg, breakdown_words
+from allocmark.replay.breakdown_svg import Line
+from allocmark.replay.memory_breakdown import Pin, take_apart
+from allocmark.workloads.event_trace import Trace
+
+MIB = 1 << 20
+
+
+def recording(*stacks: int) -> Recording:
+    """Return a recording whose blocks were allocated on those stacks."""
+    none, blocks = np.zeros(8, np.uint8), np.arange(8)[::-1].copy()
+    trace = Trace("t", none, blocks, np.full(8, MIB), none)
+    kept = [["model.py:1 cache", "main.py:9 main"], ["model.py:2 step"]]
+    return Recording("s", 0, trace, stacks=kept, stack_of_block=np.array(stacks, np.int32))
+
+
+def crafted() -> BlockMap:
+    """One segment all free, one pinned by two blocks, one with a block that waits."""
+    segments = [(1000 * MIB, 20 * MIB, 0), (100 * MIB, 20 * MIB, 0), (200 * MIB, 10 * MIB, 0)]
+    blocks = [
+        (100 * MIB, 20 * MIB, 0, 0, -1),
+        (200 * MIB, 8 * MIB, 0, 0, -1),
+        (208 * MIB, 2 * MIB, 2 * MIB, 2, 2),
+        (1000 * MIB, 1 * MIB, MIB - 100, 1, 0),
+        (1001 * MIB, 16 * MIB, 0, 0, -1),
+        (1017 * MIB, 3 * MIB, 3 * MIB, 1, 1),
+    ]
+    return BlockMap(7, np.array(segments, np.int64), np.array(blocks, np.int64))
+
+
+def test_live_cached_split_and_stuck() -> None:
+    moment = take_apart(crafted(), recording(0, 1, 1))
+    assert (moment.reserved_bytes, moment.segments, moment.pinned_segments) == (50 * MIB, 3, 2)
+    assert (moment.live_bytes, moment.requested_bytes) == (4 * MIB, 4 * MIB - 100)
+    assert (moment.cached_bytes, moment.stuck_bytes) == (20 * MIB, 2 * MIB)
+    assert (moment.split_bytes, moment.largest_free_bytes) == (24 * MIB, 20 * MIB)
+    step, cache = moment.pins
+    assert (step.stack, step.blocks, step.live_bytes) == (("model.py:2 step",), 2, 5 * MIB)
+    assert (step.segments, step.split_bytes) == (2, 24 * MIB)
+    assert (cache.blocks, cache.live_bytes, cache.split_bytes) == (1, MIB, 16 * MIB)
+    worst = moment.worst[0]
+    assert (worst.address, worst.split_bytes, worst.live_bytes) == (1000 * MIB, 16 * MIB, 4 * MIB)
+    assert [size for size, _stack in worst.blocks] == [3 * MIB, MIB]
+
+
+def test_the_words_name_every_part_and_the_place() -> None:
+    run = recording(0, 1, 1)
+    failed = [FailedRequest(7, 30 * MIB, 5)]
+    run = Recording("s", 0, run.trace, None, {}, run.stacks, run.stack_of_block, failed)
+    told = breakdown_words.sentences(take_apart(crafted(), run), "torch-native", True, run)
+    assert "50 MiB are reserved in 3 segments: 4 MiB live, 20 MiB cached" in told[0]
+    assert "24 MiB split (free beside live blocks in 2 segments), 2 MiB stuck" in told[0]
+    assert told[1] == (
+        "It asked for 30 MiB in model.py:1 cache < main.py:9 main; "
+        "the largest free block had 20 MiB"
+    )
+    assert told[2] == (
+        "Most of what is live: 3 MiB in 1 block of model.py:2 step; "
+        "1 MiB in 1 block of model.py:1 cache < main.py:9 main"
+    )
+    assert told[3] == "2 blocks (5 MiB) keep 24 MiB split in 2 segments: model.py:2 step"
+
+
+def test_no_stack_says_so() -> None:
+    moment = take_apart(crafted(), recording())
+    assert breakdown_words.pinned(moment.pins[:1]).endswith("no stack was recorded")
+
+
+def test_one_is_singular_and_a_segment_that_several_keep_is_told_once() -> None:
+    one = Pin(["a.py:1 f"], 1, 512, 1, 927 * 1024, [64])
+    other = Pin(["b.py:2 g"], 2, MIB, 1, 927 * 1024, [64])
+    elsewhere = Pin(["c.py:3 h"], 1, MIB, 1, 927 * 1024, [128])
+    alone = "1 block (512 B) keeps 927 KiB split in 1 segment: a.py:1 f"
+    assert breakdown_words.pinned([one]) == alone
+    run = recording()
+    moment = replace(take_apart(crafted(), run), pins=[one, other, elsewhere], pinned_segments=1)
+    told = breakdown_words.sentences(moment, "torch-native", False, run)
+    assert "free beside live blocks in 1 segment)" in told[0]
+    assert told[1:] == [
+        "927 KiB split in 1 segment, kept by 1 block (512 B) of a.py:1 f; "
+        "2 blocks (1 MiB) of b.py:2 g",
+        "1 block (1 MiB) keeps 927 KiB split in 1 segment: c.py:3 h",
+    ]
+
+
+def test_the_programs_own_lines_come_before_torchs() -> None:
+    torchs = "/v/lib/python3.11/site-packages/torch/nn/functional.py:5 linear"
+    stack = [torchs, "/project/train.py:7 step", "/project/train.py:9 main"]
+    assert breakdown_words.place(stack) == f"{stack[1]} < {stack[2]} < {torchs}"
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(1, 50), st.integers(0, 2)), min_size=1, max_size=6),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_parts_add_up_and_can_be_drawn(shape: list[list[tuple[int, int]]]) -> None:
+    segments, blocks, address = [], [], 1 << 30
+    for held in shape:
+        segments.append((address, sum(size for size, _ in held) * 512, 0))
+        at = address
+        for size, state in held:
+            blocks.append((at, size * 512, size * 512 if state else 0, state, -1))
+            at += size * 512
+        address = at + 4096  # A gap: addresses do not follow each other.
+    found = BlockMap(0, np.array(segments, np.int64), np.array(blocks, np.int64))
+    moment = take_apart(found, recording())
+    parts = moment.live_bytes + moment.cached_bytes + moment.split_bytes + moment.stuck_bytes
+    assert parts == moment.reserved_bytes
+    ElementTree.fromstring(breakdown_svg.segment_map(found))
+
+
+def test_the_map_shows_each_kind_in_its_share() -> None:
+    drawn = ElementTree.fromstring(breakdown_svg.segment_map(crafted()))
+    wide: dict[str, float] = {}
+    for rect in drawn.iter("{http://www.w3.org/2000/svg}rect"):
+        kind = rect.attrib["class"]
+        wide[kind] = wide.get(kind, 0) + float(rect.attrib["width"])
+    total = sum(wide.values())
+    for kind, mib in {"live": 4, "cached": 20, "stuck": 2, "split": 24}.items():
+        assert abs(wide[kind] / total - mib / 50) < 0.01
+
+
+def test_curves_escape_names_and_leave_out_a_limit_far_above() -> None:
+    line = Line('<script>"', "best", [0, 10], [0, 100 * MIB])
+    text = breakdown_svg.curves([line], {"<here>": 5}, ("the <card>", 150 * MIB))
+    assert "<script>" not in text and "&lt;card&gt;" in text
+    ElementTree.fromstring(text)
+    assert "card" not in breakdown_svg.curves([line], {}, ("the card", 10_000 * MIB))
+    ElementTree.fromstring(breakdown_svg.curves([], {}, None))
+
+
+def test_memory_by_address_over_time_draws_runs_of_each_kind() -> None:
+    """Two points of four cells: nothing, cached, live, live; then split in all."""
+    drawn = ElementTree.fromstring(breakdown_svg.over_time([0, 9], [0, 1, 2, 2, 4, 4, 4, 4]))
+    paths = {
+        path.attrib["class"]: path.attrib["d"].count("M")
+        for path in drawn.iter("{http://www.w3.org/2000/svg}path")
+    }
+    assert paths == {"cached": 1, "live": 1, "split": 1}

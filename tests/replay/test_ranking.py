@@ -1,0 +1,61 @@
+"""Which setting is named first, on a card and without one."""
+
+from __future__ import annotations
+
+from allocmark.replay.answer import SettingAnswer
+from allocmark.replay.ranking import ranked
+from tests.support.answers import answer
+
+
+def order(*answers: SettingAnswer, of_torch: bool = True) -> list[str]:
+    return [one.name for one in ranked(answers, of_torch)]
+
+
+def test_on_a_card_what_fits_without_retry_and_costs_least() -> None:
+    assert order(
+        answer("torch-split64", 9, 0.1, fits=False),
+        answer("torch-native", 2, 0.01, fits=True, retries=8),
+        answer("torch-nocache", 2, 5.0, fits=True),
+        answer("torch-expandable", 2.8, 0.2, fits=True),
+        answer("torch-split256", 4, 0.1, fits=False),
+        answer("torch-roundup4", None, 0.1),
+    ) == [
+        "torch-expandable",
+        "torch-nocache",
+        "torch-native",
+        "torch-split256",
+        "torch-split64",
+        "torch-roundup4",
+    ]
+
+
+def test_without_a_card_the_smallest_and_of_those_alike_the_cheapest() -> None:
+    assert order(
+        answer("torch-nocache", 2.0, 9.0),
+        answer("torch-expandable", 2.001, 0.1),
+        answer("torch-native", 3.0, 0.01),
+    ) == ["torch-expandable", "torch-nocache", "torch-native"]
+
+
+def test_what_no_line_can_make_comes_after_for_a_program_of_torch() -> None:
+    both = (answer("cuda-malloc", 1, 0.1), answer("torch-native", 5, 0.1))
+    assert order(*both) == ["torch-native", "cuda-malloc"]
+    assert order(*both, of_torch=False) == ["cuda-malloc", "torch-native"]
+
+
+def test_the_recorded_setting_is_first_where_no_other_gains_anything() -> None:
+    for fits in (None, True, False):
+        own, other = answer("torch-native*", 2, 0.02, fits), answer("torch-split64", 2, 0.015, fits)
+        assert order(own, other)[0] == "torch-native"
+    assert order(answer("torch-native*", 2, 9, True), answer("torch-split64", 2, 1, True))[0] == (
+        "torch-split64"
+    )
+    retried = answer("torch-native*", 2, 0.01, True, retries=3)
+    assert order(retried, answer("torch-split64", 2.5, 0.01, True))[0] == "torch-split64"
+    # Where nothing fits, time is no reason.
+    assert order(answer("torch-native*", 2, 9, False), answer("torch-split64", 2, 1, False))[0] == (
+        "torch-native"
+    )
+    assert order(answer("torch-native*", 3, 1, False), answer("torch-split64", 2, 1, False))[0] == (
+        "torch-split64"
+    )

@@ -1,0 +1,1 @@
+"""What several tests share: builders of records and snapshots, fakes, children to measure."""

@@ -1,0 +1,100 @@
+"""The build cache: built once, rebuilt when an ingredient changes, never half built."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from allocmark.system import compiler as building
+from allocmark.system.errors import NotBuiltError
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "seven.c"
+    path.write_text("int seven(void) { return 7; }\n")
+    return path
+
+
+def test_library_works_and_is_built_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = building.shared_library("seven", [source])
+    assert ctypes.CDLL(str(path)).seven() == 7
+    monkeypatch.setattr(building, "run", lambda command: pytest.fail("built twice"))
+    assert building.shared_library("seven", [source]) == path
+
+
+def test_changed_source_and_flags_make_another_entry(source: Path) -> None:
+    first = building.shared_library("seven", [source])
+    assert building.shared_library("seven", [source], flags=["-DX"]) != first
+    source.write_text("int seven(void) { return 8; }\n")
+    second = building.shared_library("seven", [source])
+    assert second != first
+    assert ctypes.CDLL(str(second)).seven() == 8
+
+
+def test_error_of_the_compiler_is_told_and_leaves_nothing(source: Path) -> None:
+    source.write_text("int seven(void) { return nothing; }\n")
+    with pytest.raises(NotBuiltError, match="nothing"):
+        building.shared_library("seven", [source])
+    assert [p.name for p in building.cache_folder().iterdir()] == ["seven.lock"]
+
+
+def test_no_compiler_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(NotBuiltError, match="no C compiler: install gcc"):
+        building.compiler("c")
+
+
+def test_named_compiler_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "sh -x")
+    assert building.compiler("c") == ["sh", "-x"]
+
+
+def _file(cache: Path) -> None:
+    cache.touch()
+
+
+def _folder_that_is_a_file(cache: Path) -> None:
+    cache.mkdir()
+    (cache / "allocmark").touch()
+
+
+def _nowhere(cache: Path) -> None:
+    cache.symlink_to("/proc/self/nowhere")  # Nobody may make a folder there, root neither.
+
+
+def _lock_that_is_a_folder(cache: Path) -> None:
+    (cache / "allocmark" / "seven.lock").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("spoil", [_file, _folder_that_is_a_file, _nowhere, _lock_that_is_a_folder])
+def test_cache_that_cannot_be_written(
+    tmp_path: Path, source: Path, spoil: Callable[[Path], None]
+) -> None:
+    spoil(tmp_path / "cache")
+    told = rf"{tmp_path}/cache/allocmark cannot be written \(.+\): set XDG_CACHE_HOME to a folder"
+    with pytest.raises(NotBuiltError, match=told):
+        building.shared_library("seven", [source])
+
+
+def test_concurrent_builders_build_once() -> None:
+    built: list[Path] = []
+    threads = [
+        threading.Thread(target=building.cached, args=("x", ["a"], built.append)) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(built) == 1
