@@ -1,3 +1,5 @@
 """Children on the emulated driver, as a fixture."""
 
-from tests.support.emulated_child import emulated as emulated
+from tests.support.emulated_child import emulated
+
+__all__ = ["emulated"]
