@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ from allocmark.commands import app
 from allocmark.commands.app import main
 from allocmark.measure import doctor
 from allocmark.measure.doctor import Finding
-from allocmark.system import interpreters
 
 Captured = pytest.CaptureFixture[str]
 
@@ -54,33 +52,6 @@ def test_ctrl_c_while_the_command_line_is_imported(
     monkeypatch.setattr(app, "main", stopped)
     assert __main__.main() == 3
     assert "stopped by Ctrl-C" in capsys.readouterr().err
-
-
-_STOPPED = 'exec("raise KeyboardInterrupt")'
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        f"import allocmark.commands.app as m; m.main = lambda: {_STOPPED}",  # While it is imported.
-        f"import allocmark.measure.doctor as m; m.examine = lambda results: {_STOPPED}",
-        "import allocmark.measure.doctor as m, signal, os\n"
-        "m.examine = lambda results: exec('os.kill(os.getpid(), signal.SIGINT); [0 for _ in m]')",
-    ],
-)
-def test_ctrl_c_inside_the_text_of_an_exec_does_not_become_a_signal(
-    code: str, tmp_path: Path
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text(code + "\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "allocmark", "doctor"],
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{interpreters.SUITE}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    told = "allocmark: stopped by Ctrl-C: give the same command again\n"
-    assert (done.returncode, done.stderr) == (3, told)
 
 
 def test_list_names_what_can_be_asked_for(

@@ -6,12 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from tests.support.emulated_child import PRELUDE, environment, launcher, run
+from tests.support.emulated_child import PRELUDE, emulated, environment, launcher, run
 
 
 def faults(rules: str) -> dict[str, str]:
@@ -33,11 +31,11 @@ CODES = "report([malloc(MIB)[0] for _ in range(5)])"
         ("cudaFree@1=error:2", [0, 0, 0, 0, 0]),
     ],
 )
-def test_the_nth_call_fails(emulated: Callable[..., Any], rules: str, codes: list[int]) -> None:
+def test_the_nth_call_fails(rules: str, codes: list[int]) -> None:
     assert emulated(CODES, variables=faults(rules)) == codes
 
 
-def test_a_lost_device_fails_every_call_and_nvml(emulated: Callable[..., Any]) -> None:
+def test_a_lost_device_fails_every_call_and_nvml() -> None:
     code = """
 import pynvml
 pynvml.nvmlInit()
@@ -51,7 +49,7 @@ except pynvml.NVMLError as error:
     assert emulated(code, variables=faults("cudaMalloc@1=lost")) == [15, 719, 719]
 
 
-def test_driver_names_match_with_or_without_their_version(emulated: Callable[..., Any]) -> None:
+def test_driver_names_match_with_or_without_their_version() -> None:
     code = """
 driver = ctypes.CDLL("libcuda.so.1")
 driver.cuInit(0)
@@ -60,7 +58,7 @@ report([driver.cuDeviceTotalMem_v2(ctypes.byref(ctypes.c_size_t()), 0) for _ in 
     assert emulated(code, variables=faults("cuDeviceTotalMem@2=error:3")) == [0, 3]
 
 
-def test_a_call_takes_its_time(emulated: Callable[..., Any]) -> None:
+def test_a_call_takes_its_time() -> None:
     code = """
 import time
 times = []
@@ -73,7 +71,7 @@ report(times)
     assert max(first, third) < second
 
 
-def test_a_neighbour_takes_memory(emulated: Callable[..., Any]) -> None:
+def test_a_neighbour_takes_memory() -> None:
     code = """
 before = free_bytes()
 malloc(2 * MIB)

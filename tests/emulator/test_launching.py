@@ -7,9 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,11 +15,11 @@ from allocmark.emulator import launcher
 from allocmark.machine.emulated import is_emulated
 from allocmark.system.errors import AllocmarkError, UnknownNameError
 from allocmark.system.units import GIB, MIB
-from tests.support.emulated_child import PRELUDE, environment, run
+from tests.support.emulated_child import PRELUDE, emulated, environment, run
 from tests.support.emulated_child import launcher as command
 
 
-def test_nobody_can_mistake_it_for_hardware(emulated: Callable[..., Any]) -> None:
+def test_nobody_can_mistake_it_for_hardware() -> None:
     code = """
 from allocmark.machine.emulated import is_emulated
 import pynvml
@@ -147,7 +145,7 @@ def test_other_programs_run_as_before() -> None:
     assert done.stderr == b""
 
 
-def test_every_child_sees_the_same_cards(emulated: Callable[..., Any]) -> None:
+def test_every_child_sees_the_same_cards() -> None:
     code = """
 import subprocess
 held = malloc(100 * MIB)
@@ -161,7 +159,7 @@ report([4 * GIB - free_bytes(), int(seen)])
     assert own == seen
 
 
-def test_without_the_launcher_there_is_no_device(emulated: Callable[..., Any]) -> None:
+def test_without_the_launcher_there_is_no_device() -> None:
     count = """
 count = ctypes.c_int(-1)
 report([runtime("cudaGetDeviceCount", ctypes.byref(count)), count.value])

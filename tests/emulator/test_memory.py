@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from allocmark.emulator.driver_profile import load
-from tests.support.emulated_child import PRELUDE, environment
+from tests.support.emulated_child import PRELUDE, emulated, environment
 
 MIB, GIB = 1 << 20, 1 << 30
 _PROFILE = load("h200").numbers
@@ -16,14 +13,12 @@ INIT_BYTES = _PROFILE["driver_init_bytes"]
 INIT_MIB, USED_MIB = INIT_BYTES // MIB, (INIT_BYTES + CONTEXT_BYTES + UNLISTED_BYTES) // MIB
 
 
-def test_context_costs_what_the_profile_says(emulated: Callable[..., Any]) -> None:
+def test_context_costs_what_the_profile_says() -> None:
     used = emulated("report(4 * GIB - free_bytes())")
     assert used == INIT_BYTES + CONTEXT_BYTES + UNLISTED_BYTES
 
 
-def test_small_requests_share_a_page_and_large_ones_take_whole_pages(
-    emulated: Callable[..., Any],
-) -> None:
+def test_small_requests_share_a_page_and_large_ones_take_whole_pages() -> None:
     code = """
 before = free_bytes()
 costs = []
@@ -38,7 +33,7 @@ report(costs)
     assert emulated(code) == [2, 0, 0, 2, 0, 2, 4, 102]
 
 
-def test_a_page_goes_back_with_its_last_block(emulated: Callable[..., Any]) -> None:
+def test_a_page_goes_back_with_its_last_block() -> None:
     code = """
 start = free_bytes()
 pointers = [malloc(1000)[1] for _ in range(3)]
@@ -51,7 +46,7 @@ report([held, start - free_bytes()])
     assert emulated(code) == [2 * MIB, 0]
 
 
-def test_a_reset_gives_everything_back(emulated: Callable[..., Any]) -> None:
+def test_a_reset_gives_everything_back() -> None:
     code = """
 import pynvml
 pynvml.nvmlInit()
@@ -72,7 +67,7 @@ report(seen)
     assert emulated(code) == [[USED_MIB + 2 + 2 + 100 + 32, INIT_MIB]] * 2
 
 
-def test_the_driver_s_own_context_can_be_released(emulated: Callable[..., Any]) -> None:
+def test_the_driver_s_own_context_can_be_released() -> None:
     code = """
 import pynvml
 pynvml.nvmlInit()
@@ -95,7 +90,7 @@ report(seen)
     assert emulated(code) == [0, 201, INIT_MIB, 0, used, 0, used, 0, INIT_MIB]
 
 
-def test_free_of_a_foreign_or_interior_pointer_is_refused(emulated: Callable[..., Any]) -> None:
+def test_free_of_a_foreign_or_interior_pointer_is_refused() -> None:
     code = """
 pointer = malloc(4 * MIB)[1]
 report([free(pointer + 512), free(12345 * 4096), free(pointer), free(pointer), free(None)])
@@ -103,7 +98,7 @@ report([free(pointer + 512), free(12345 * 4096), free(pointer), free(pointer), f
     assert emulated(code) == [1, 1, 0, 1, 0]
 
 
-def test_out_of_memory_comes_at_the_capacity(emulated: Callable[..., Any]) -> None:
+def test_out_of_memory_comes_at_the_capacity() -> None:
     code = """
 pages = free_bytes() // (2 * MIB) * 2 * MIB
 too_much = malloc(pages - 2 * MIB + 1)[0]
@@ -115,9 +110,7 @@ report([too_much, exact, free_bytes(), malloc(1)[0]])
     assert left > 0 and emulated(code) == [2, 0, 2 * MIB + left, 2]
 
 
-def test_the_range_of_priorities_is_a_context_s_and_virtual_memory_is_not(
-    emulated: Callable[..., Any],
-) -> None:
+def test_the_range_of_priorities_is_a_context_s_and_virtual_memory_is_not() -> None:
     code = """
 driver = ctypes.CDLL("libcuda.so.1")
 least, greatest = ctypes.c_int(), ctypes.c_int()
@@ -136,9 +129,7 @@ report([code, none, before, found, greatest.value, active()])
     assert emulated(code) == [0, 201, 0, 0, -5, 1]
 
 
-def test_virtual_memory_is_charged_until_released_and_unmapped(
-    emulated: Callable[..., Any],
-) -> None:
+def test_virtual_memory_is_charged_until_released_and_unmapped() -> None:
     code = """
 free_bytes()
 driver = ctypes.CDLL("libcuda.so.1")
@@ -168,7 +159,7 @@ report(seen)
     ]  # fmt: skip
 
 
-def test_pool_attributes_threshold_and_trim(emulated: Callable[..., Any]) -> None:
+def test_pool_attributes_threshold_and_trim() -> None:
     code = """
 pool, stream = ctypes.c_void_p(), ctypes.c_void_p()
 start = free_bytes()
@@ -222,7 +213,7 @@ sys.stdin.read()
 """
 
 
-def test_every_kind_of_wait_lets_a_pool_give_back(emulated: Callable[..., Any]) -> None:
+def test_every_kind_of_wait_lets_a_pool_give_back() -> None:
     code = """
 stream, event = ctypes.c_void_p(), ctypes.c_void_p()
 start = free_bytes()
@@ -242,7 +233,7 @@ report([cycle("cudaStreamSynchronize", [stream]), cycle("cudaEventSynchronize", 
     assert emulated(code) == [[32, 0]] * 3
 
 
-def test_processes_share_a_card_and_a_killed_one_gives_back(emulated: Callable[..., Any]) -> None:
+def test_processes_share_a_card_and_a_killed_one_gives_back() -> None:
     code = f"""
 import signal, subprocess
 sys.path.insert(0, {environment({})["PYTHONPATH"]!r})
@@ -270,7 +261,7 @@ report([own, processes[os.getpid()], processes[child.pid], len(processes), toget
     ]  # fmt: skip
 
 
-def test_eight_devices_are_apart_and_can_be_chosen(emulated: Callable[..., Any]) -> None:
+def test_eight_devices_are_apart_and_can_be_chosen() -> None:
     code = """
 import pynvml
 pynvml.nvmlInit()
@@ -296,7 +287,7 @@ report([count.value, bad, used])
     assert none[0] == 0
 
 
-def test_a_child_by_fork_cannot_use_the_parents_driver(emulated: Callable[..., Any]) -> None:
+def test_a_child_by_fork_cannot_use_the_parents_driver() -> None:
     code = """
 malloc(MIB)
 child = os.fork()
@@ -307,7 +298,7 @@ report([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), malloc(MIB)[0]])
     assert emulated(code) == [3, 0]
 
 
-def test_the_driver_keeps_up_with_a_replay(emulated: Callable[..., Any]) -> None:
+def test_the_driver_keeps_up_with_a_replay() -> None:
     code = """
 import time
 lib = ctypes.CDLL("libcudart.so.13")
@@ -320,9 +311,7 @@ report(40000 / (time.process_time() - began))
     assert emulated(code) > 100_000  # calls a second; ctypes takes most of the time
 
 
-def test_the_driver_is_initialised_once_a_card_and_given_back_by_the_last_process(
-    emulated: Callable[..., Any],
-) -> None:
+def test_the_driver_is_initialised_once_a_card_and_given_back_by_the_last_process() -> None:
     inner = PRELUDE + 'ctypes.CDLL("libcuda.so.1").cuInit(0); print("up", flush=True); input()'
     code = f"""
 import pynvml, subprocess
@@ -348,7 +337,7 @@ report(seen)
     assert emulated(code) == [0, INIT_BYTES, INIT_BYTES, INIT_BYTES, 0]
 
 
-def test_a_child_that_forks_before_cuda_is_used_may_use_it(emulated: Callable[..., Any]) -> None:
+def test_a_child_that_forks_before_cuda_is_used_may_use_it() -> None:
     code = """
 import pynvml
 pynvml.nvmlInit()  # NVML is no obstacle, CUDA is
@@ -367,9 +356,7 @@ report([before, child()])
     assert emulated(code) == [0, 3]
 
 
-def test_a_pool_never_hands_out_what_is_held_and_gives_everything_back(
-    emulated: Callable[..., Any],
-) -> None:
+def test_a_pool_never_hands_out_what_is_held_and_gives_everything_back() -> None:
     """Seeded blocks on three streams: blocks apart, the card charged for what is reserved."""
     code = """
 import bisect, random

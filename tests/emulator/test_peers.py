@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from tests.support.emulated_child import emulated
 
 PEERS = """
 import pynvml
@@ -22,7 +21,7 @@ def active(device):
 """
 
 
-def test_both_devices_get_a_context_that_stays(emulated: Callable[..., Any]) -> None:
+def test_both_devices_get_a_context_that_stays() -> None:
     code = """
 driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
 codes = [enable(0, 2)]
@@ -38,7 +37,7 @@ report([codes, before, [active(device) for device in range(4)], shown[0] == show
     assert emulated(PEERS + code, devices=4) == [[0], holds, holds, True, True]
 
 
-def test_errors_are_the_runtimes(emulated: Callable[..., Any]) -> None:
+def test_errors_are_the_runtimes() -> None:
     code = """
 first = enable(0, 1)
 codes = [enable(0, 1), runtime("cudaGetLastError"), enable(1, 0), enable(0, 0), enable(0, 9),

@@ -7,15 +7,15 @@ mappings of the process left: a few allocations differ for that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import allocmark.workloads
 from allocmark.workloads import placement_file
+from tests.support.emulated_child import emulated
 
 RECORDED = Path(allocmark.workloads.__file__).parent / "recorded"
 CHUNK = 32 << 20
@@ -40,9 +40,7 @@ def neighbours(addresses: Sequence[int], sizes: Sequence[int]) -> list[int | Non
 @pytest.mark.parametrize(
     ("name", "unlike", "misordered"), [("convnet", 4, 2), ("serving", 2, 4), ("transformer", 1, 75)]
 )
-def test_recorded_programs(
-    emulated: Callable[..., Any], name: str, unlike: int, misordered: int
-) -> None:
+def test_recorded_programs(name: str, unlike: int, misordered: int) -> None:
     path = RECORDED / f"{name}.placement.gz"
     if not path.exists():
         pytest.skip(f"{path.name} is not among the recordings")
@@ -57,7 +55,7 @@ def test_recorded_programs(
     assert sum(wrong) <= misordered
 
 
-def test_the_rule_step_by_step(emulated: Callable[..., Any]) -> None:
+def test_the_rule_step_by_step() -> None:
     code = """
 def at(size):
     return malloc(size * MIB)[1]
@@ -77,7 +75,7 @@ report([[address % (32 * MIB) // MIB for address in small], first % (32 * MIB), 
     assert [address - opened for address in rest] == [0, -32, -22, -96, -56, -20]
 
 
-def test_a_freed_run_is_filled_again(emulated: Callable[..., Any]) -> None:
+def test_a_freed_run_is_filled_again() -> None:
     code = """
 a, b, c = (malloc(size * MIB)[1] for size in (64, 64, 64))
 free(b)

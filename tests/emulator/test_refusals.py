@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from tests.support.emulated_child import emulated
 
 WORDS = """
 from allocmark.system.errors import NotMeasurableError
@@ -16,7 +15,7 @@ def words():
 """
 
 
-def test_a_function_that_it_lacks(emulated: Callable[..., Any]) -> None:
+def test_a_function_that_it_lacks() -> None:
     code = """
 before = words()
 runtime("cudaMallocManaged"), driver.cuGraphCreate(None, 0)
@@ -27,7 +26,7 @@ report([before, words()])
     assert emulated(WORDS + code) == [plain, told]
 
 
-def test_a_runtime_that_is_not_ours(emulated: Callable[..., Any]) -> None:
+def test_a_runtime_that_is_not_ours() -> None:
     code = """
 def ask():
     driver.cuGetExportTable(ctypes.byref(table), bytes(16))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from allocmark.emulator.driver_profile import load
+from tests.support.emulated_child import emulated
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="tensorflow is not installed"
@@ -52,9 +51,7 @@ report([readings, tf.config.experimental.get_memory_info("GPU:0")["peak"] // MIB
         ("async", {"TF_GPU_ALLOCATOR": "cuda_malloc_async"}, [32, 288, 288]),
     ],
 )
-def test_modes(
-    emulated: Callable[..., Any], mode: str, variables: dict[str, str], after_context: list[int]
-) -> None:
+def test_modes(mode: str, variables: dict[str, str], after_context: list[int]) -> None:
     readings, peak = emulated(CODE, memory="8GiB", variables=variables, arguments=[mode])
     assert [(reading - CONTEXT) / MIB for reading in readings] == after_context
     assert 257 <= peak <= 258  # and a constant or two

@@ -9,7 +9,6 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 
 from allocmark.emulator.driver_profile import load
 from allocmark.workloads import catalog
-from tests.support.emulated_child import environment
+from tests.support.emulated_child import emulated, environment
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
@@ -45,7 +44,7 @@ LEAVE = "os._exit(0)\n"
 
 
 @pytest.fixture(scope="module")
-def native(emulated: Callable[..., Any]) -> Any:
+def native() -> Any:
     code = """
 values = {"sizes": {size: reserved_for(size) for size in (
     1, 512, 513, MIB, MIB + 1, 10 * MIB - 512, 10 * MIB, 10 * MIB + 1, 20 * MIB, 100 * MIB + 1)}}
@@ -144,7 +143,7 @@ def test_the_allocator_keeps_its_speed(native: Any) -> None:
     assert native["events_per_second"] > 300_000
 
 
-def test_expandable_segments_map_to_the_byte(emulated: Callable[..., Any]) -> None:
+def test_expandable_segments_map_to_the_byte() -> None:
     code = "report([reserved_for(size) for size in (1, 21 * MIB, 100 * MIB + 1)])"
     expandable = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
     assert emulated(TORCH + code, variables=expandable) == [
@@ -155,7 +154,7 @@ def test_expandable_segments_map_to_the_byte(emulated: Callable[..., Any]) -> No
 
 
 @pytest.mark.parametrize("expandable", ["True", "False"])
-def test_the_first_tensor_has_a_context(emulated: Callable[..., Any], expandable: str) -> None:
+def test_the_first_tensor_has_a_context(expandable: str) -> None:
     code = """
 x = tensor(64 * MIB)
 report([torch._C._cuda_hasPrimaryContext(i) for i in range(2)])
@@ -164,7 +163,7 @@ report([torch._C._cuda_hasPrimaryContext(i) for i in range(2)])
     assert emulated(TORCH + code, devices=2, variables=setting) == [True, False]
 
 
-def test_the_async_backend_keeps_its_pool(emulated: Callable[..., Any]) -> None:
+def test_the_async_backend_keeps_its_pool() -> None:
     code = """
 x = tensor(10 * MIB); held = cuda.memory_reserved(), stat("allocated_bytes.all.current")
 del x; kept = cuda.memory_reserved()
@@ -204,7 +203,7 @@ report([plain, waited, synchronized])
 """
 
 
-def test_record_stream_holds_a_block_for_the_lag(emulated: Callable[..., Any]) -> None:
+def test_record_stream_holds_a_block_for_the_lag() -> None:
     """The lag is 16 calls; each attempt asks the event once, so the count is exact."""
     first = emulated(TORCH + RECORD_STREAM)
     plain, waited, synchronized = first
@@ -214,7 +213,7 @@ def test_record_stream_holds_a_block_for_the_lag(emulated: Callable[..., Any]) -
     assert emulated(TORCH + RECORD_STREAM) == first
 
 
-def test_training_steps_run_and_repeat(emulated: Callable[..., Any]) -> None:
+def test_training_steps_run_and_repeat() -> None:
     code = """
 torch.manual_seed(0)
 model = torch.nn.TransformerEncoderLayer(256, 4, 512, batch_first=True).cuda()
@@ -234,9 +233,7 @@ report([parameters, cuda.memory_allocated(), peaks])
 
 
 @pytest.mark.parametrize("program", ["convnet", "serving", "transformer"])
-def test_recorded_programs_reach_the_hardware_s_counters(
-    emulated: Callable[..., Any], program: str
-) -> None:
+def test_recorded_programs_reach_the_hardware_s_counters(program: str) -> None:
     """Replay what an H200 recorded: the allocator must end where it ended there, to the byte."""
     if f"recorded-{program}" not in catalog.names():
         pytest.skip(f"{program} is not among the recordings")
@@ -267,7 +264,7 @@ report([ours, {name: trace.origin[name] for name in ours}])
     assert ours == recorded
 
 
-def test_convolutions_and_mixed_precision_run(emulated: Callable[..., Any]) -> None:
+def test_convolutions_and_mixed_precision_run() -> None:
     code = """
 from torch import nn
 model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 8, 3),
@@ -283,7 +280,7 @@ report([list(classes.shape), str(classes.dtype), list(tokens.shape),
     assert emulated(TORCH + code + LEAVE) == [[2, 10], "torch.bfloat16", [2, 8, 64], True]
 
 
-def test_devices_have_pools_of_their_own(emulated: Callable[..., Any]) -> None:
+def test_devices_have_pools_of_their_own() -> None:
     code = """
 x = [tensor((i + 1) * 20 * MIB, f"cuda:{i}") for i in range(cuda.device_count())]
 report([[cuda.memory_reserved(i) for i in range(8)], [cuda.mem_get_info(i)[0] for i in range(8)]])
@@ -293,7 +290,7 @@ report([[cuda.memory_reserved(i) for i in range(8)], [cuda.mem_get_info(i)[0] fo
     assert free == [(4096 * MIB) - CONTEXT - (i + 1) * 20 * MIB for i in range(8)]
 
 
-def test_module_loading_costs_what_the_profile_says(emulated: Callable[..., Any]) -> None:
+def test_module_loading_costs_what_the_profile_says() -> None:
     code = """
 steps = []
 x = tensor(1); steps.append(4 * GIB - free_bytes())
@@ -356,9 +353,7 @@ def test_an_ordinary_training_script_runs_out_of_memory_as_on_an_8_gib_card(
     assert "train.py" in done.stderr  # the traceback names the line that asked
 
 
-def test_kernels_that_are_compiled_are_loaded_and_launched(
-    emulated: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_kernels_that_are_compiled_are_loaded_and_launched(tmp_path: Path) -> None:
     pytest.importorskip("triton")
     script = tmp_path / "kernel.py"  # Triton reads the source of what it compiles.
     script.write_text(

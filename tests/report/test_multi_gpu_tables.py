@@ -18,7 +18,7 @@ from allocmark.store.table import Table
 from allocmark.system.units import MIB
 from tests.support import report_samples as samples
 
-GOLDEN = Path(__file__).parent / "golden_several_gpus.md"
+GOLDEN = Path(__file__).parent / "golden_multi_gpu.md"
 METERS = ("nvml_process", "nvml_device", "mem_get_info")
 HIDDEN = "NVML does not list this process on any GPU: a container hides its process id"
 ONE_GPU = "this machine has one GPU"

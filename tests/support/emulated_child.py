@@ -6,11 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 import allocmark
 
@@ -68,13 +66,8 @@ def run(
     )
 
 
-@pytest.fixture(scope="session")
-def emulated() -> Callable[..., Any]:
-    """Return a function that runs code as `run` does and returns the last value it reported."""
-
-    def reported(code: str, **options: Any) -> Any:
-        done = run(code, **options)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
-
-    return reported
+def emulated(code: str, **options: Any) -> Any:
+    """Run code as `run` does, which must end well; returns the last value it reported."""
+    done = run(code, **options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])

@@ -107,6 +107,19 @@ def emulated(memory: str, code: str, environment: dict[str, str] | None = None) 
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def run_on_h200(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run this Python with these arguments on an emulated H200, beside a real driver too."""
+    launcher = ["-m", "allocmark.emulator", "--gpu", "h200", "--memory", "141GiB", "--"]
+    return subprocess.run(
+        [sys.executable, *launcher, sys.executable, *arguments],
+        env=_base_environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
 def _base_environment() -> dict[str, str]:
     here = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [here, *sys.path]))

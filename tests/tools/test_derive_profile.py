@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +16,7 @@ from allocmark.schema.figure import Axis, Figure
 from allocmark.system.errors import AllocmarkError
 from allocmark.system.units import GIB, MIB
 from allocmark.tools.derive_profile import derive
-from tests.support.emulated_child import environment
+from tests.support.emulated_child import emulated, environment
 
 RESULTS = Path(__file__).parents[2] / "results"
 MACHINE = "nvidia-h200"
@@ -181,7 +179,7 @@ report(read)
 """
 
 
-def test_calls_take_the_profile_s_time_only_when_asked(emulated: Callable[..., Any]) -> None:
+def test_calls_take_the_profile_s_time_only_when_asked() -> None:
     tables = driver_profile.load("h200").call_times_ns
     table = tables["cudaMalloc"]
     # 64 MiB lies halfway between two measured sizes on a logarithmic axis.

@@ -14,13 +14,14 @@ from allocmark.tools import record_workloads
 from allocmark.workloads import placement_file, programs, trace_file
 from allocmark.workloads.event_trace import Op
 from allocmark.workloads.history import SegmentOp
-from tests.support.workloads import Run
+from tests.support.emulation import needs_torch, run_on_h200
 
 RECORD = ("-m", "allocmark.tools.record_workloads")
 
 
-def test_a_recording_equals_torchs_own_counters(emulated: Run, tmp_path: Path) -> None:
-    done = emulated(
+@needs_torch
+def test_a_recording_equals_torchs_own_counters(tmp_path: Path) -> None:
+    done = run_on_h200(
         *RECORD,
         *("--out", str(tmp_path), "--program", "serving", "--program", "transformer"),
         *("--steps", "3", "--twice"),
@@ -46,8 +47,9 @@ def test_a_recording_equals_torchs_own_counters(emulated: Run, tmp_path: Path) -
         assert 1 <= left <= 3
 
 
-def test_another_setting_gives_counters_only(emulated: Run, tmp_path: Path) -> None:
-    done = emulated(
+@needs_torch
+def test_another_setting_gives_counters_only(tmp_path: Path) -> None:
+    done = run_on_h200(
         *RECORD,
         *("--out", str(tmp_path), "--program", "serving", "--steps", "3", "--jobs", "2"),
         *("--setting", "torch-expandable", "--setting", "torch-async"),
@@ -62,9 +64,10 @@ def test_another_setting_gives_counters_only(emulated: Run, tmp_path: Path) -> N
     assert "driver_allocs" not in pool  # Torch's front over the driver's pool does not count them.
 
 
-def test_the_convolution_net_runs_and_is_recorded(emulated: Run, tmp_path: Path) -> None:
+@needs_torch
+def test_the_convolution_net_runs_and_is_recorded(tmp_path: Path) -> None:
     # Four steps: the first evaluation is among them.
-    done = emulated(*RECORD, "--out", str(tmp_path), "--program", "convnet", "--steps", "4")
+    done = run_on_h200(*RECORD, "--out", str(tmp_path), "--program", "convnet", "--steps", "4")
     assert done.returncode == 0, done.stderr
     trace = trace_file.read(tmp_path / "convnet.trace.gz")
     assert trace.peak_requested_bytes == trace.origin["peak_requested_bytes"]

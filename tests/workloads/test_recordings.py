@@ -7,7 +7,7 @@ import json
 import pytest
 
 from allocmark.workloads import catalog, programs
-from tests.support.workloads import Run
+from tests.support.emulation import needs_torch, run_on_h200
 
 RECORDED = [name for name in catalog.names() if name.startswith(catalog.RECORDED_PREFIX)]
 REPLAY = """
@@ -39,10 +39,11 @@ def test_a_recording_tells_where_it_comes_from(name: str) -> None:
     assert len(trace) <= 100_000
 
 
-def test_replays_reach_what_was_counted_on_the_gpu(emulated: Run) -> None:
+@needs_torch
+def test_replays_reach_what_was_counted_on_the_gpu() -> None:
     if not RECORDED:
         pytest.skip("no recordings are installed")
-    done = emulated("-c", REPLAY, *RECORDED)
+    done = run_on_h200("-c", REPLAY, *RECORDED)
     assert done.returncode == 0, done.stderr
     counters = ("peak_reserved_bytes", "peak_allocated_bytes", "driver_allocs")
     assert json.loads(done.stdout) == {
