@@ -31,7 +31,7 @@ FLOORS = (
     "measure",
     "recording",
     "explain",
-    "replay",
+    "replays",
     "asv",
     "publish",
     "nightly",
@@ -49,7 +49,7 @@ MOST_MODULES = 24
 STANDARD_LIBRARY_ONLY = ("explain.watch", "recording.hook")
 """Loaded into interpreters of others by their files: they import nothing of allocmark's."""
 
-STARTS_THE_EMULATOR = {"commands", "replay", "tools"}
+STARTS_THE_EMULATOR = {"commands", "replays", "tools"}
 FRAMEWORKS = {"torch", "tensorflow", "cupy", "jax", "rmm"}
 LOADS_FRAMEWORKS = {
     "allocators",

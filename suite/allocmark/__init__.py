@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from allocmark.explain.watch.watcher import watch as watch
-    from allocmark.replay.api import replay as replay
+    from allocmark.replays.api import replay as replay
 
 __version__ = "0.1.0"
 
@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Return `replay` or `watch`, imported when used, since every child imports this package."""
     if name == "replay":
-        from allocmark.replay.api import replay
+        from allocmark.replays.api import replay
 
         return replay
     if name == "watch":

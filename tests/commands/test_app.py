@@ -311,7 +311,7 @@ def test_a_full_disk_is_one_sentence_in_every_command(
     def full(*_: object, **__: object) -> None:
         raise OSError(number, "it is full", *names)
 
-    for name in ("machine.places.results_folder", "replay.command.answer"):
+    for name in ("machine.places.results_folder", "replays.command.answer"):
         monkeypatch.setattr(f"allocmark.{name}", full)
     assert call(monkeypatch, *words) == 3
     what = names[0] if names else "a file"

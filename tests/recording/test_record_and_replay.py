@@ -19,7 +19,7 @@ import pytest
 import allocmark
 from allocmark.emulator.launcher import real_driver
 from allocmark.recording.importers import reader
-from allocmark.replay.run import Options, replay
+from allocmark.replays.run import Options, replay
 from allocmark.system.units import GIB, MIB
 
 _SUITE = Path(allocmark.__file__).parents[1]

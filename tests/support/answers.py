@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from allocmark.recording.importers.recording import Recording
-from allocmark.replay.answer import Answer, SettingAnswer
-from allocmark.replay.driver_time import DriverTime
-from allocmark.replay.non_allocator_memory import Term
-from allocmark.replay.ranking import ranked
-from allocmark.replay.settings import choose
+from allocmark.replays.answer import Answer, SettingAnswer
+from allocmark.replays.driver_time import DriverTime
+from allocmark.replays.non_allocator_memory import Term
+from allocmark.replays.ranking import ranked
+from allocmark.replays.settings import choose
 from allocmark.system.units import GIB
 from allocmark.workloads.event_trace import Trace
 

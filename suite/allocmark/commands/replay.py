@@ -30,7 +30,7 @@ def replay(
     ] = False,
 ) -> None:
     """Say which allocator setting a recorded run would have fitted under, and why."""
-    from allocmark.replay.command import Asked, answer
+    from allocmark.replays.command import Asked, answer
     from allocmark.system.errors import UnknownNameError
 
     if format not in _FORMATS:

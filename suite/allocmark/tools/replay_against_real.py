@@ -29,7 +29,7 @@ from allocmark import __version__
 from allocmark.machine.conditions import read_conditions
 from allocmark.machine.stack import Stack, read_stack
 from allocmark.recording.importers import reader
-from allocmark.replay.run import Options, replay
+from allocmark.replays.run import Options, replay
 from allocmark.schema import documents
 from allocmark.schema.documents import Document, Failure
 from allocmark.schema.figure import Figure

@@ -13,11 +13,11 @@ from pathlib import Path
 from rich.console import Console
 
 from allocmark.recording.importers import reader
-from allocmark.replay import page, table
-from allocmark.replay.answer import Answer
-from allocmark.replay.children import Done
-from allocmark.replay.explained import explain
-from allocmark.replay.run import Options, replay
+from allocmark.replays import page, table
+from allocmark.replays.answer import Answer
+from allocmark.replays.children import Done
+from allocmark.replays.explained import explain
+from allocmark.replays.run import Options, replay
 from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError
 from allocmark.system.units import parse_bytes
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import TorchSetting
-from allocmark.replay.setting_values import OPTIONS, check
+from allocmark.replays.setting_values import OPTIONS, check
 from allocmark.system import interpreters
 from allocmark.system.errors import AllocmarkError, UnknownNameError
 

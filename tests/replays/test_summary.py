@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocmark.replay import table
-from allocmark.replay.answer import SettingAnswer
-from allocmark.replay.summary import summary
+from allocmark.replays import table
+from allocmark.replays.answer import SettingAnswer
+from allocmark.replays.summary import summary
 from allocmark.system.units import MIB, format_need
 from tests.support.answers import answer, whole
 

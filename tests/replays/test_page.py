@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from allocmark.replay import page
+from allocmark.replays import page
 from tests.support.answers import answer, whole
 from tests.support.browser import NO_BROWSER, browser_path
 

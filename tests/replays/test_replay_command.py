@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import allocmark
 from allocmark.commands import app
 from allocmark.recording.importers import reader
 from allocmark.workloads import trace_file
@@ -74,3 +75,11 @@ def test_convert_writes_a_trace(
     assert run(monkeypatch, "convert", str(file), str(out)) == 0
     assert "1 events of torch snapshot s.pickle" in capsys.readouterr().out
     assert reader.read(out).trace.size.tolist() == [3 * MIB]
+
+
+def test_the_package_s_functions_hide_no_folder_of_the_same_name() -> None:
+    """Importing a folder makes it an attribute of the package: it would replace the function."""
+    folders = {path.name for path in Path(allocmark.__file__).parent.iterdir() if path.is_dir()}
+    assert not folders & {"replay", "watch"}
+    function = allocmark.replay
+    assert callable(function) and allocmark.replay is function

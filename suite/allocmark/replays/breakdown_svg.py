@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocmark.recording.importers.recording import BlockMap
-from allocmark.replay.memory_breakdown import FREE
+from allocmark.replays.memory_breakdown import FREE
 from allocmark.system.units import GIB, MIB, format_bytes
 
 _WIDTH, _HEIGHT = 900, 300

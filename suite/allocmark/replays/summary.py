@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from allocmark.replay.answer import Answer, SettingAnswer
-from allocmark.replay.non_allocator_memory import Term
-from allocmark.replay.ranking import alike
+from allocmark.replays.answer import Answer, SettingAnswer
+from allocmark.replays.non_allocator_memory import Term
+from allocmark.replays.ranking import alike
 from allocmark.system.units import format_bytes, format_count, format_need
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allocmark.emulator import driver_profile
-from allocmark.replay import driver_time, non_allocator_memory
+from allocmark.replays import driver_time, non_allocator_memory
 from allocmark.system.units import GIB, MIB
 
 TEXT = (

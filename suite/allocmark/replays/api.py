@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from allocmark.replay.answer import Answer
-from allocmark.replay.command import Asked, find
+from allocmark.replays.answer import Answer
+from allocmark.replays.command import Asked, find
 
 
 def replay(

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocmark.recording.importers.recording import BlockMap, FailedRequest, Recording
-from allocmark.replay import breakdown_svg, breakdown_words
-from allocmark.replay.breakdown_svg import Line
-from allocmark.replay.memory_breakdown import Pin, take_apart
+from allocmark.replays import breakdown_svg, breakdown_words
+from allocmark.replays.breakdown_svg import Line
+from allocmark.replays.memory_breakdown import Pin, take_apart
 from allocmark.workloads.event_trace import Trace
 
 MIB = 1 << 20

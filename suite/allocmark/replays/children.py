@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from allocmark.experiments.core.launcher import Child, launch_all
 from allocmark.experiments.core.request import Outcome, Request
-from allocmark.replay import device_choice
-from allocmark.replay.settings import Setting
+from allocmark.replays import device_choice
+from allocmark.replays.settings import Setting
 from allocmark.schema.documents import Failure
 from allocmark.system.errors import EXIT_UNCLEAR, AllocmarkError, NotMeasurableError
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from allocmark.recording.importers.frames import is_of_torch
-from allocmark.replay import breakdown_svg, table
-from allocmark.replay.answer import Answer, SettingAnswer
-from allocmark.replay.breakdown_svg import Line
-from allocmark.replay.explained import Explained, explain
-from allocmark.replay.non_allocator_memory import in_words
-from allocmark.replay.summary import summary
+from allocmark.replays import breakdown_svg, table
+from allocmark.replays.answer import Answer, SettingAnswer
+from allocmark.replays.breakdown_svg import Line
+from allocmark.replays.explained import Explained, explain
+from allocmark.replays.non_allocator_memory import in_words
+from allocmark.replays.summary import summary
 from allocmark.schema.documents import write_whole
 from allocmark.system.errors import AllocmarkError
 from allocmark.system.units import format_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from allocmark.replay.answer import SettingAnswer
+from allocmark.replays.answer import SettingAnswer
 
 _ALIKE = 1.01
 """Cards within one percent are alike: the search is settled to half of that."""

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from allocmark.recording.importers.recording import BlockMap
-from allocmark.replay import breakdown_words
-from allocmark.replay.answer import Answer
-from allocmark.replay.memory_breakdown import Moment, take_apart
+from allocmark.replays import breakdown_words
+from allocmark.replays.answer import Answer
+from allocmark.replays.memory_breakdown import Moment, take_apart
 
 
 @dataclass(frozen=True, slots=True)

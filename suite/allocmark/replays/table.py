@@ -6,10 +6,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from allocmark.replay.answer import Answer, SettingAnswer
-from allocmark.replay.explained import explain
-from allocmark.replay.non_allocator_memory import in_words
-from allocmark.replay.summary import summary
+from allocmark.replays.answer import Answer, SettingAnswer
+from allocmark.replays.explained import explain
+from allocmark.replays.non_allocator_memory import in_words
+from allocmark.replays.summary import summary
 from allocmark.system.units import format_bytes, format_count, format_need
 
 _COLUMNS = (

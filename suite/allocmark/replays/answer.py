@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from allocmark.recording.importers.recording import BlockMap, Recording
-from allocmark.replay.driver_time import DriverTime
-from allocmark.replay.non_allocator_memory import Term
-from allocmark.replay.settings import Setting
+from allocmark.replays.driver_time import DriverTime
+from allocmark.replays.non_allocator_memory import Term
+from allocmark.replays.settings import Setting
 
 SCHEMA = 1
 FORMAT = "allocmark-replay"
@@ -73,7 +73,7 @@ class SettingAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A recording replayed. `settings` are in the order of `allocmark.replay.ranking`."""
+    """A recording replayed. `settings` are in the order of `allocmark.replays.ranking`."""
 
     recording: Recording
     settings: Sequence[SettingAnswer]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from allocmark.experiments.core.request import Outcome, Request
-from allocmark.replay import children
-from allocmark.replay.settings import Setting, choose
+from allocmark.replays import children
+from allocmark.replays.settings import Setting, choose
 
 NAMES = ["torch-native", "torch-split64", "torch-expandable"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allocmark.replay import settings
+from allocmark.replays import settings
 from allocmark.system.errors import AllocmarkError, UnknownNameError
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from allocmark.recording.importers.frames import is_of_torch
 from allocmark.recording.importers.recording import Recording
-from allocmark.replay.memory_breakdown import Holder, Moment, Pin
+from allocmark.replays.memory_breakdown import Holder, Moment, Pin
 from allocmark.system.units import format_bytes, format_count
 
 _PLACES = 3

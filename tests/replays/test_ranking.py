@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from allocmark.replay.answer import SettingAnswer
-from allocmark.replay.ranking import ranked
+from allocmark.replays.answer import SettingAnswer
+from allocmark.replays.ranking import ranked
 from tests.support.answers import answer
 
 

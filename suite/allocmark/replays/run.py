@@ -17,11 +17,11 @@ from allocmark.experiments.core.request import Outcome, Request
 from allocmark.experiments.recording.experiment import save_events
 from allocmark.machine.stack import installed
 from allocmark.recording.importers.recording import BlockMap, Recording
-from allocmark.replay import children, device_choice, driver_time, non_allocator_memory, settings
-from allocmark.replay.answer import FIGURES, Answer, SettingAnswer
-from allocmark.replay.non_allocator_memory import Term, in_words
-from allocmark.replay.ranking import ranked
-from allocmark.replay.settings import Setting
+from allocmark.replays import children, device_choice, driver_time, non_allocator_memory, settings
+from allocmark.replays.answer import FIGURES, Answer, SettingAnswer
+from allocmark.replays.non_allocator_memory import Term, in_words
+from allocmark.replays.ranking import ranked
+from allocmark.replays.settings import Setting
 from allocmark.schema.figure import Series
 from allocmark.system.errors import AllocmarkError
 from allocmark.system.units import format_bytes

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from allocmark.replay import table
+from allocmark.replays import table
 from tests.support.answers import answer, whole
 
 
