@@ -8,7 +8,8 @@ import pytest
 
 from allocmark.machine import nvml as nvml_module
 from allocmark.meters import memory
-from allocmark.meters.memory import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS, MemoryMeters
+from allocmark.meters.memory import MemoryMeters
+from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.system.errors import NoGpuError
 from tests.support.emulation import needs_emulator, needs_torch
 from tests.support.nvml import MIB, FakeNvml, emulated_on, error, process
@@ -124,7 +125,7 @@ print(json.dumps([before, context, tensor, none, some, listed, whole]))
     assert before == {NVML_PROCESS: None, NVML_DEVICE: 0, MEM_GET_INFO: None}
     assert context[NVML_PROCESS] == listed
     assert context[NVML_DEVICE] == context[MEM_GET_INFO] == whole
-    for meter in memory.METERS:
+    for meter in METERS:
         assert tensor[meter] - context[meter] == 64 * MIB
 
 

@@ -28,10 +28,11 @@ from allocmark.report.webpage import columns, layout, sharing
 from allocmark.report.webpage.words import Words
 from allocmark.report.webpage.writer import render, words_for
 from allocmark.schema.figure import Figure
+from allocmark.schema.flags import UNSETTLED
 from allocmark.store import csv_text
 from allocmark.store.frame import FLAG_SEPARATOR, load
 from allocmark.store.number_text import format_value
-from allocmark.store.table import UNSETTLED, Cell, Table
+from allocmark.store.table import Cell, Table
 from tests.support import html_samples
 from tests.support import report_samples as samples
 from tests.support.html_samples import Made, published

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allocmark.schema.flags import WIDE_INTERVAL
 from allocmark.schema.intervals import (
     CONFIDENCE,
-    FLAG_WIDE,
     histogram,
     median_interval,
     sampled_figure,
@@ -69,11 +69,11 @@ def test_a_settled_figure_has_no_flag() -> None:
 
 def test_an_interval_over_five_per_cent_is_flagged() -> None:
     made = sampled_figure("pair_ns", "ns", "time", "loop", {}, [100.0, 106.0] * 10)
-    assert made.flags == (FLAG_WIDE,)
+    assert made.flags == (WIDE_INTERVAL,)
 
 
 def test_few_differing_samples_are_flagged_and_equal_ones_are_not() -> None:
-    assert sampled_figure("a_ns", "ns", "time", "loop", {}, [1.0, 2.0]).flags == (FLAG_WIDE,)
+    assert sampled_figure("a_ns", "ns", "time", "loop", {}, [1.0, 2.0]).flags == (WIDE_INTERVAL,)
     assert sampled_figure("a_bytes", "bytes", "exact", "loop", {}, [7.0] * 3).flags == ()
 
 

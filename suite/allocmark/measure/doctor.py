@@ -17,8 +17,9 @@ from allocmark.machine.conditions import Conditions, read_conditions
 from allocmark.machine.frameworks import TRACKED
 from allocmark.machine.stack import Stack, installed, lacks_cuda, read_stack
 from allocmark.measure.trial import why_not
-from allocmark.meters.memory import NVML_PROCESS, MemoryMeters
+from allocmark.meters.memory import MemoryMeters
 from allocmark.meters.timing import library
+from allocmark.schema.device_meters import NVML_PROCESS
 from allocmark.system.compiler import compiler
 from allocmark.system.errors import (
     EXIT_BAD_INPUT,

@@ -13,14 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from allocmark.machine.nvml import in_words, open_card, open_device, processes_on
-
-NVML_PROCESS = "nvml_process"
-"""What NVML lists for one process: its context and all that it allocated."""
-NVML_DEVICE = "nvml_device"
-"""What NVML calls used on the whole GPU, whoever uses it."""
-MEM_GET_INFO = "mem_get_info"
-"""Total less free as cudaMemGetInfo gives them: the whole GPU, seen from inside a context."""
-METERS = (NVML_PROCESS, NVML_DEVICE, MEM_GET_INFO)
+from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 
 _UNLISTED = (
     "NVML does not list this process: it has no context yet, or a container hides its process id"

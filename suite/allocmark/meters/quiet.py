@@ -37,8 +37,6 @@ _ON_ONE_CORE = 32
 one the process was started on."""
 AT_ONE_PACE = ", at one core pace"
 """How the meter of readings ends that were brought to one pace."""
-FLAG_NOISY = "noisy-cpu"
-"""Too few readings came from a quiet core: the least disturbed of the others fill them up."""
 _WARM_UP = 4
 """Reference works after a move, before one is believed: a core that has just been moved to has
 nothing of ours in its caches, and the first takes four times as long on the quietest."""

@@ -6,28 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from allocmark.schema.intervals import FLAG_WIDE, WIDE_INTERVAL
+from allocmark.schema.flags import SENTENCES, WIDE_INTERVAL
 from allocmark.store.table import Cell, Table
 
 EMULATED = (
     "Emulated GPU: bytes and counts are the real allocators' (of cudaMallocAsync's pool, which is "
     "the driver's, a model's); times and context are not hardware's."
 )
-FLAG_TEXTS = {
-    FLAG_WIDE: (
-        f"not settled: its interval, or that of a figure it is worked out of, is wider than "
-        f"{100 * WIDE_INTERVAL:.0f} % of the median, or readings differ and are too few for one"
-    ),
-    "does-not-repeat": "differs between repeats, though it should not",
-    "over-20-ns": "over 20 ns: too much for a loop's own cost",
-    "over-10-percent": "differs by more than 10 %",
-    "not-monotonic": "a larger capacity fails or a smaller one completes",
-    "above-unlimited-peak": "more than it holds where nothing is short",
-    "driver-calls": "the driver was called on the way: not every one was a hit",
-    "call-failed": "the call itself failed, as its notes say",
-    "noisy-cpu": "too few readings came from an undisturbed core (allocmark doctor, docs/noise.md)",
-    "fewer-cpus": "more threads than processors to run them",
-}
 _MARKS = "†‡§¶‖"
 
 
@@ -118,9 +103,9 @@ class Notes:
         cells = [cell for row in rows for cell in row]
         flags = dict.fromkeys(flag for cell in cells for flag in cell.flags)
         # What has not settled has the same mark in every table: the page's legend names it.
-        others = [flag for flag in flags if flag != FLAG_WIDE]
-        known = [FLAG_WIDE, *others] if FLAG_WIDE in flags else others
-        first = 0 if FLAG_WIDE in flags else 1
+        others = [flag for flag in flags if flag != WIDE_INTERVAL]
+        known = [WIDE_INTERVAL, *others] if WIDE_INTERVAL in flags else others
+        first = 0 if WIDE_INTERVAL in flags else 1
         self.flags = {flag: _mark(i) for i, flag in enumerate(known, first)}
         reasons = dict.fromkeys(cell.reason for cell in cells if cell.reason is not None)
         self.reasons = {reason: _letters(i) for i, reason in enumerate(reasons)}
@@ -135,7 +120,7 @@ class Notes:
 
     def flag_texts(self) -> list[tuple[str, str]]:
         """Return each mark and what it means."""
-        return [(mark, FLAG_TEXTS.get(flag, flag)) for flag, mark in self.flags.items()]
+        return [(mark, SENTENCES.get(flag, flag)) for flag, mark in self.flags.items()]
 
 
 def _owners(

@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr
 
 from allocmark.schema.figure import Axis, Figure, Kind
+from allocmark.schema.flags import WIDE_INTERVAL, WIDE_SHARE
 
 CONFIDENCE = 0.95
-WIDE_INTERVAL = 0.05
-"""An interval wider than this share of the median is flagged: the figure is not settled."""
-FLAG_WIDE = "wide-interval"
 
 
 def median_interval(samples: ArrayLike) -> tuple[float, float] | None:
@@ -50,8 +48,8 @@ def sampled_figure(
     """Return the figure of some readings: their median, its interval, and a flag if it is wide."""
     value = float(np.median(samples))
     interval = median_interval(samples)
-    wide = interval is None or interval[1] - interval[0] > WIDE_INTERVAL * abs(value)
-    flags = (FLAG_WIDE,) if wide and len(set(samples)) > 1 else ()
+    wide = interval is None or interval[1] - interval[0] > WIDE_SHARE * abs(value)
+    flags = (WIDE_INTERVAL,) if wide and len(set(samples)) > 1 else ()
     return Figure(
         metric, unit, kind, meter, axes, value, list(samples), interval=interval, flags=flags
     )

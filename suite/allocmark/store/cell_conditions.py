@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from allocmark.schema.documents import ERROR_NOTE, Document
-from allocmark.schema.intervals import FLAG_WIDE, WIDE_INTERVAL
+from allocmark.schema.flags import WIDE_INTERVAL, WIDE_SHARE
 from allocmark.store.frame import FLAG_SEPARATOR, Source, Store
 from allocmark.system.units import MIB, format_bytes
 
@@ -217,10 +217,10 @@ def _spread(rows: pd.DataFrame) -> str:
     if known.empty:
         few = "one reading each" if timed["n"].max() <= 1 else "too few readings"
         return f"no intervals: {few}"
-    flagged = known["flags"].astype(object).map(lambda text: FLAG_WIDE in _flags(text)).sum()
+    flagged = known["flags"].astype(object).map(lambda text: WIDE_INTERVAL in _flags(text)).sum()
     return (
         f"95 % intervals; {flagged} of {len(known)} figures wider than "
-        f"{100 * WIDE_INTERVAL:.0f} % of the median"
+        f"{100 * WIDE_SHARE:.0f} % of the median"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from allocmark.schema.intervals import FLAG_WIDE
+from allocmark.schema.flags import UNSETTLED
 from allocmark.store.number_text import format_interval, format_range, format_value
 
 Style = Literal["median", "range"]
@@ -15,8 +15,6 @@ Style = Literal["median", "range"]
 
 
 SPAN = "largest less smallest"
-UNSETTLED = frozenset({FLAG_WIDE, "noisy-cpu", "does-not-repeat"})
-"""Flags of a figure that another run may well give otherwise."""
 NOTHING = "-"
 """What a cell shows that has nothing to be worked out of."""
 

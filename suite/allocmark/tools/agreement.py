@@ -17,7 +17,7 @@ from pathlib import Path
 from allocmark.compare.pairing import Couple, couples
 from allocmark.compare.run_set import paired, read_side
 from allocmark.schema.figure import Figure
-from allocmark.schema.intervals import WIDE_INTERVAL
+from allocmark.schema.flags import WIDE_SHARE
 from allocmark.store.escape import visible
 from allocmark.store.number_text import format_value
 from allocmark.system.errors import EXIT_BAD_INPUT, EXIT_FINE, EXIT_REGRESSION, AllocmarkError
@@ -128,7 +128,7 @@ class _Pair:
 
     @property
     def settled(self) -> bool:
-        return max(_spread(self.a), _spread(self.b)) <= WIDE_INTERVAL
+        return max(_spread(self.a), _spread(self.b)) <= WIDE_SHARE
 
     @property
     def near(self) -> bool:

@@ -33,7 +33,7 @@ from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import Outcome, Request
 from allocmark.experiments.shared.forked import in_fork
-from allocmark.meters.memory import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
+from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
 from allocmark.system.errors import NotMeasurableError, UnknownNameError

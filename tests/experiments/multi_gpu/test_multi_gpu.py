@@ -20,7 +20,7 @@ from allocmark.experiments.multi_gpu.modes import CREATED, EACH, FIRST
 from allocmark.experiments.multi_gpu.stray_contexts import REMEDY, STRAYS
 from allocmark.machine import nvml as nvml_module
 from allocmark.meters import memory
-from allocmark.meters.memory import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
+from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
 from allocmark.system.errors import NoGpuError, NotMeasurableError

@@ -30,7 +30,7 @@ from allocmark.experiments.tensorflow_policy.programs import (
     program_of,
     tensor_set,
 )
-from allocmark.meters.memory import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
+from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
 from allocmark.system.errors import NotMeasurableError, UnknownNameError

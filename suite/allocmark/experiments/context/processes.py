@@ -20,14 +20,8 @@ from allocmark.experiments.context.stages import settled
 from allocmark.experiments.context.subjects import CONTEXT, INIT, subject_of
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.shared.worker_process import Companion, answer
-from allocmark.meters.memory import (
-    MEM_GET_INFO,
-    METERS,
-    NVML_DEVICE,
-    NVML_PROCESS,
-    MemoryMeters,
-    used_bytes_in_context,
-)
+from allocmark.meters.memory import MemoryMeters, used_bytes_in_context
+from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.intervals import sampled_figure
 from allocmark.system.errors import NotMeasurableError

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from allocmark.experiments.context.subjects import IMPORT, STAGES, Step, Subject
 from allocmark.experiments.core.recorder import Recorder, in_words
-from allocmark.meters.memory import MEM_GET_INFO, METERS, NVML_PROCESS, MemoryMeters
+from allocmark.meters.memory import MemoryMeters
+from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure, Kind
 
 CLOCK = "perf_counter"

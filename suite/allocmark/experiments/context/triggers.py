@@ -16,7 +16,8 @@ from allocmark.experiments.context.stages import settled
 from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.shared.forked import in_fork
 from allocmark.machine.nvml import open_device
-from allocmark.meters.memory import NVML_DEVICE, MemoryMeters, context_exists
+from allocmark.meters.memory import MemoryMeters, context_exists
+from allocmark.schema.device_meters import NVML_DEVICE
 from allocmark.schema.figure import Axis, Figure
 
 ASKED = "cuDevicePrimaryCtxGetState"

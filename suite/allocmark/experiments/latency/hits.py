@@ -24,10 +24,11 @@ from allocmark.experiments.latency.cells import (
     stream_ordered,
 )
 from allocmark.experiments.latency.levels import Bench, after_failure, in_short, out_of_memory
-from allocmark.meters.quiet import AT_ONE_PACE, FLAG_NOISY
+from allocmark.meters.quiet import AT_ONE_PACE
 from allocmark.meters.timing import Loop, NativeLoop, quantile_interval
 from allocmark.schema.figure import Axis, Figure
-from allocmark.schema.intervals import FLAG_WIDE, WIDE_INTERVAL, histogram, sampled_figure
+from allocmark.schema.flags import DRIVER_CALLS, NOISY_CPU, WIDE_INTERVAL, WIDE_SHARE
+from allocmark.schema.intervals import histogram, sampled_figure
 from allocmark.system.units import GIB
 
 _CELLS = [call for path, call in CELLS if path == "hit"]
@@ -45,7 +46,6 @@ _SINGLES_AT_ONCE = 20
 _SINGLES_TRIES = 4
 """Ten thousand single calls take longest of all: three quarters of them may be refused."""
 _QUANTILE = 0.99
-FLAG_DRIVER_CALLS = "driver-calls"
 """The allocator asked the driver during these hits: not all of them were hits."""
 
 
@@ -175,13 +175,13 @@ def _record(found: _Readings, cell: Cell, size: int, recorder: Recorder) -> None
     axes = cell.axes(size)
     meter = found.meters[cell.call]
     single = f"{meter.split(',')[0]}, calls timed singly{AT_ONE_PACE}"
-    noisy = (FLAG_NOISY,) if found.noisy else ()
+    noisy = (NOISY_CPU,) if found.noisy else ()
     if cell.wait == "complete":
         samples = found.completed[cell.call]
         figure = sampled_figure(CALL, "ns", "time", single, axes, samples)
         recorder.figure(replace(figure, flags=(*figure.flags, *noisy)))
         return
-    flags = (FLAG_DRIVER_CALLS, *noisy) if found.driver_calls else noisy
+    flags = (DRIVER_CALLS, *noisy) if found.driver_calls else noisy
     figure = sampled_figure(CALL, "ns", "time", meter, axes, found.batches[cell.call])
     recorder.figure(replace(figure, flags=(*figure.flags, *flags)))
     calls = np.concatenate(found.singles[cell.call])
@@ -195,7 +195,7 @@ def _tail(
     ordered = np.sort(calls)
     value = float(ordered[ceil(_QUANTILE * len(ordered)) - 1])
     interval = quantile_interval(ordered, _QUANTILE)
-    if interval is None or interval[1] - interval[0] > WIDE_INTERVAL * value:
-        flags = (FLAG_WIDE, *flags)
+    if interval is None or interval[1] - interval[0] > WIDE_SHARE * value:
+        flags = (WIDE_INTERVAL, *flags)
     samples, counts = histogram(ordered.tolist())
     return Figure(P99, "ns", "time", meter, axes, value, samples, counts, interval, flags=flags)

@@ -11,7 +11,8 @@ from allocmark.experiments.context.stages import Reading, settled
 from allocmark.experiments.context.triggers import ASKED
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.machine.nvml import open_card, processes_on, visible_cards
-from allocmark.meters.memory import METERS, NVML_DEVICE, NVML_PROCESS, MemoryMeters, context_exists
+from allocmark.meters.memory import MemoryMeters, context_exists
+from allocmark.schema.device_meters import METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.errors import NoGpuError
 

@@ -11,7 +11,7 @@ from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.multi_gpu.devices import Cards, Cell, Shown, missing, send, tell
 from allocmark.experiments.multi_gpu.devices import cells as card_cells
 from allocmark.experiments.tensorflow_policy.programs import GREEDY, LIMIT, TensorFlow
-from allocmark.meters.memory import NVML_DEVICE
+from allocmark.schema.device_meters import NVML_DEVICE
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.units import MIB
 

@@ -12,8 +12,8 @@ from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.multi_gpu.devices import Cards, Cell, missing, send
 from allocmark.experiments.multi_gpu.devices import cells as card_cells
 from allocmark.experiments.multi_gpu.forks import each_in_a_fork, shown_of
-from allocmark.meters.memory import METERS
 from allocmark.meters.timing_python import no_garbage_collection
+from allocmark.schema.device_meters import METERS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.intervals import sampled_figure
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError

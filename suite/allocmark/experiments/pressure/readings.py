@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.cuda import runtime
-from allocmark.meters.memory import NVML_DEVICE, NVML_PROCESS, MemoryMeters
+from allocmark.meters.memory import MemoryMeters
+from allocmark.schema.device_meters import NVML_DEVICE, NVML_PROCESS
 from allocmark.system.errors import NoGpuError, NotMeasurableError
 from allocmark.system.units import GIB, KIB, MIB
 

@@ -12,8 +12,9 @@ from allocmark.allocators.base import Allocator, Capability
 from allocmark.cuda import runtime
 from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.shared.replay_helpers import restart
-from allocmark.meters.quiet import AT_ONE_PACE, FLAG_NOISY, Look, QuietCores
+from allocmark.meters.quiet import AT_ONE_PACE, Look, QuietCores
 from allocmark.schema.figure import Axis, Kind
+from allocmark.schema.flags import NOISY_CPU
 from allocmark.schema.intervals import sampled_figure
 from allocmark.system.units import MIB
 
@@ -90,7 +91,7 @@ def _record(
     times, noisy = quiet.choose([pair for run in runs for pair in run.pairs], _QUIET_TASKS)
     meter = f"{_METERS[str(axes['use'])]}{AT_ONE_PACE}"
     figure = sampled_figure("pair_ns", "ns", "time", meter, axes, [round(ns) for ns in times])
-    flags = (*figure.flags, FLAG_NOISY) if noisy else figure.flags
+    flags = (*figure.flags, NOISY_CPU) if noisy else figure.flags
     recorder.figure(replace(figure, flags=flags))
 
 

@@ -9,7 +9,7 @@ from allocmark.experiments.tensorflow_policy.points import CREATED, IMPORTED, LI
 from allocmark.experiments.tensorflow_policy.programs import FORCED_GROWTH, TensorFlow, limit_bytes
 from allocmark.experiments.tensorflow_policy.steps import error_of, tell_refused, used_bytes
 from allocmark.experiments.tensorflow_policy.worker import FIRST_BYTES
-from allocmark.meters.memory import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
+from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure
 
 ALL, CONTEXT, REST = WHYS = ("all", "context", "rest")

@@ -12,7 +12,8 @@ from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.tensorflow_policy.points import card_bytes
 from allocmark.experiments.tensorflow_policy.sharing import WAYS
 from allocmark.experiments.tensorflow_policy.worker import Worker
-from allocmark.meters.memory import NVML_DEVICE, NVML_PROCESS, MemoryMeters
+from allocmark.meters.memory import MemoryMeters
+from allocmark.schema.device_meters import NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.errors import NotMeasurableError
 

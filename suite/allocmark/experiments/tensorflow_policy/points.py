@@ -15,7 +15,8 @@ from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.tensorflow_policy.programs import COUNTERS, tensor_set
 from allocmark.experiments.tensorflow_policy.worker import Worker
 from allocmark.machine.nvml import open_device
-from allocmark.meters.memory import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS, MemoryMeters
+from allocmark.meters.memory import MemoryMeters
+from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.errors import NoGpuError, NotMeasurableError
 

@@ -18,7 +18,8 @@ from allocmark.experiments.tensorflow_policy.programs import (
     tensor_set,
 )
 from allocmark.experiments.tensorflow_policy.worker import FIRST_BYTES
-from allocmark.meters.memory import MEM_GET_INFO, used_bytes_in_context
+from allocmark.meters.memory import used_bytes_in_context
+from allocmark.schema.device_meters import MEM_GET_INFO
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.units import MIB
