@@ -51,9 +51,19 @@ class Joined:
         return Joined(self.between, tuple(filled(part, values) for part in self.parts))
 
 
-Text = str | Message | Joined
-"""What a table, a page or a verdict says. A `str` is nothing of ours: a name, a number, or what a
-record holds, of which the catalogue knows some sentences."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a record holds, in English: the catalogue knows some of its words and sentences."""
+
+    text: str
+
+    def __str__(self) -> str:
+        """Return it as it is."""
+        return self.text
+
+
+Text = str | Message | Joined | Recorded
+"""What a table or a verdict says. A `str` is a name or a number, alike in every language."""
 
 
 def sentences(*texts: Text) -> Joined:
@@ -68,4 +78,4 @@ def listed(texts: Iterable[Text]) -> Joined:
 
 def filled(text: Text, values: Mapping[str, Text]) -> Text:
     """Return a text with values in its messages; names and numbers stay as they are."""
-    return text if isinstance(text, str) else text.filled(values)
+    return text.filled(values) if isinstance(text, Message | Joined) else text
