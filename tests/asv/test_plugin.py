@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from allocmark.allocators import BASE, registry
+from allocmark.allocators import names, registry
 from allocmark.machine import places
 from allocmark.machine.frameworks import Share
 from allocmark.machine.identity import refuse_to_mix
@@ -72,7 +72,7 @@ def test_the_axes_name_the_allocators_that_there_are() -> None:
         patch.syspath_prepend(str(ROOT))
         from benchmarks import common
     tracked = [*common.BASE_ALLOCATORS, *common.TENSORFLOW_ALLOCATORS]
-    assert tracked == [name for name in BASE if name in tracked]
+    assert tracked == [name for name in names() if name in tracked]
     assert set(common.ALLOCATORS) <= set(registry())
 
 

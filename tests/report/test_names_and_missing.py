@@ -6,12 +6,12 @@ from pathlib import Path
 
 from allocmark.allocators import registry
 from allocmark.report.page import page
-from allocmark.report.tables.names import WORKLOADS, _set_by
+from allocmark.report.tables.names import _set_by
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
 from allocmark.store.frame import load
 from allocmark.store.table import Table
-from allocmark.workloads.catalog import names
+from allocmark.workloads import catalog
 from tests.support import report_samples as samples
 from tests.support.html_samples import published
 
@@ -26,7 +26,8 @@ def _texts(table: Table) -> list[list[str]]:
 
 
 def test_every_workload_of_the_suite_has_a_meaning() -> None:
-    assert set(names()) == WORKLOADS.keys()
+    assert all(catalog.descriptions().values())
+    assert {*catalog.descriptions()} == {*catalog.names()}
 
 
 def test_every_allocator_of_the_published_page_has_a_meaning() -> None:
@@ -52,8 +53,8 @@ def test_a_limit_that_is_not_noted_is_said_to_be_unknown(tmp_path: Path) -> None
 
 def test_every_allocator_has_something_that_sets_it() -> None:
     (part, *_) = published().page.parts
-    for name in registry():
-        text = _set_by(name, part.panel.bare())
+    for name, allocator in registry().items():
+        text = _set_by(allocator, part.panel.bare())
         assert text.en and text.zh, name
 
 

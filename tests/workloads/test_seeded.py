@@ -15,7 +15,7 @@ from allocmark.system.units import GIB, MIB
 from allocmark.workloads import seeded
 from allocmark.workloads.building import Builder, Draws
 from allocmark.workloads.event_trace import Op, Trace
-from allocmark.workloads.synthetic import BOUNDARIES
+from allocmark.workloads.seeded.synthetic import BOUNDARIES
 
 # What seed 1 gives at scale 1, so that results stay comparable: whoever changes a workload on
 # purpose changes its line here and the version of the benchmarks that use it.
@@ -25,7 +25,7 @@ PINNED = {
         line.split() for line in (Path(__file__).parent / "seeded.sha256").read_text().splitlines()
     )
 }
-names = pytest.mark.parametrize("name", seeded.NAMES)
+names = pytest.mark.parametrize("name", [*seeded.registry()])
 
 
 def digest(trace: Trace) -> str:

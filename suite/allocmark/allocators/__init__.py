@@ -7,57 +7,51 @@ import importlib.util
 import pkgutil
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from allocmark.allocators.base import Allocator
+from allocmark.allocators.base import Allocator, Capability, Tier
 from allocmark.system.errors import AllocmarkError, UnknownNameError
-
-BASE = (
-    "cuda-malloc",
-    "cuda-malloc-async-0",
-    "cuda-malloc-async-max",
-    "torch-native",
-    "torch-nocache",
-    "torch-expandable",
-    "torch-async",
-    "tf-growth",
-    "tf-limit",
-    "tf-async",
-)
-"""The base allocators: the driver's ways to get memory, its pool at both of its thresholds, and
-each framework's."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 """A name is that of documents, and a word of command lines and of asv's own files."""
 
 
 def registry(extra_file: Path | None = None) -> dict[str, Allocator]:
-    """Return all allocators by name, in a fixed order: base ones first, then by name.
+    """Return all allocators by name, in a fixed order: by their `order`, then by name.
 
     `extra_file` is a Python file of the user's with an ``ALLOCATORS`` tuple of its own. Raises
     `AllocmarkError` where it cannot be used, or for a name that is taken or cannot be a file's.
     """
     found: dict[str, Allocator] = {}
-    modules = [
-        importlib.import_module(f"{__name__}.{info.name}")
-        for info in pkgutil.iter_modules(__path__)
-        if info.name != "base"
+    extra = [] if extra_file is None else _load(extra_file).ALLOCATORS
+    for allocator in (*_own(), *extra):
+        if not _NAME.fullmatch(allocator.name):
+            raise AllocmarkError(
+                f"{allocator.name!r:.80} cannot be an allocator's name: use 1 to 64 ASCII "
+                "letters, digits, '.', '_' and '-', not beginning with '.'"
+            )
+        if allocator.name in found:
+            raise AllocmarkError(f"two allocators are named {allocator.name!r}: rename yours")
+        found[allocator.name] = allocator
+    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+
+
+def names(
+    *, tier: Tier | None = None, tracked: bool | None = None, having: Capability | None = None
+) -> list[str]:
+    """Return the names of the suite's own allocators of a kind: what axes and tables list.
+
+    They are the same on every machine, ordered by their `order`, then as their files list them.
+    """
+    return [
+        allocator.name
+        for allocator in sorted(_own(), key=lambda allocator: allocator.order)
+        if tier in (None, allocator.tier)
+        and tracked in (None, allocator.tracked)
+        and (having is None or having in allocator.capabilities)
     ]
-    if extra_file is not None:
-        modules.append(_load(extra_file))
-    for module in modules:
-        for allocator in module.ALLOCATORS:
-            if not _NAME.fullmatch(allocator.name):
-                raise AllocmarkError(
-                    f"{allocator.name!r:.80} cannot be an allocator's name: use 1 to 64 ASCII "
-                    "letters, digits, '.', '_' and '-', not beginning with '.'"
-                )
-            if allocator.name in found:
-                raise AllocmarkError(f"two allocators are named {allocator.name!r}: rename yours")
-            found[allocator.name] = allocator
-    order = [*BASE, *sorted(name for name in found if name not in BASE)]
-    return {name: found[name] for name in order}
 
 
 def select(names: Iterable[str], extra_file: Path | None = None) -> list[Allocator]:
@@ -67,6 +61,17 @@ def select(names: Iterable[str], extra_file: Path | None = None) -> list[Allocat
         if name not in known:
             raise UnknownNameError("allocator", name, list(known))
     return [known[name] for name in names]
+
+
+@cache
+def _own() -> tuple[Allocator, ...]:
+    """Return the allocators of this folder, as its files list them."""
+    modules = [
+        importlib.import_module(f"{__name__}.{info.name}")
+        for info in pkgutil.iter_modules(__path__)
+        if info.name != "base"
+    ]
+    return tuple(allocator for module in modules for allocator in module.ALLOCATORS)
 
 
 def _load(path: Path) -> ModuleType:

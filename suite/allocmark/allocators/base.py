@@ -2,6 +2,7 @@
 
 To add one, write one file that subclasses `Allocator` and lists its instances in a module-level
 ``ALLOCATORS`` tuple; put it beside this one, or anywhere and name it with ``--allocator-file``.
+Whatever lists allocators (runs, tables, asv's axes) takes their names and order from there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from allocmark.system.errors import NotMeasurableError
+from allocmark.system.message import Message, Text
 
 
 class Capability(StrEnum):
@@ -27,6 +29,11 @@ class Capability(StrEnum):
     OP = "is reached by a framework operation"
     RESTART = "starts clean again in one process"
     EXACT = "repeats to the byte"
+
+
+LAST = 100
+"""Place of the allocators that come after those with a place of their own."""
+NOTHING_SET = Message("nothing: its defaults")
 
 
 class Tier(StrEnum):
@@ -87,6 +94,12 @@ class Allocator(ABC):
     capabilities: frozenset[Capability] = frozenset()
     tier: Tier = Tier.BASE
     """An allocator of a user's own is measured in every run, unless it says otherwise."""
+    order: int = LAST
+    """Its place in lists, tables and axes: lower ones first."""
+    tracked: bool = True
+    """Whether asv has series of it, where it is one of the suite's own."""
+    description: Text = ""
+    """What it is, in half a sentence; the report's table of names leaves out those without one."""
     meter: str = "allocator counters"
     """The meter of the figures that come from `stats`."""
     slow_op: bool = False
@@ -98,9 +111,22 @@ class Allocator(ABC):
     map_meter: str = "none"
     """The meter of the figures that come from `segment_map`."""
 
-    def __init__(self, name: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        environment: Mapping[str, str] | None = None,
+        *,
+        order: int | None = None,
+        description: Text | None = None,
+        configured_by: Text | None = None,
+    ) -> None:
         self.name = name
         self.environment: Mapping[str, str] = MappingProxyType(dict(environment or {}))
+        variables = " ".join(f"{key}={value}" for key, value in self.environment.items())
+        self.configured_by: Text = configured_by or variables or NOTHING_SET
+        """How a user gets it: a call or variables of the environment."""
+        self.order = self.order if order is None else order
+        self.description = self.description if description is None else description
 
     def prepare(self) -> None:
         """Import what is slow to import, without touching the GPU (done ahead of time)."""

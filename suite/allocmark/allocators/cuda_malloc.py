@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats
 from allocmark.cuda import runtime
+from allocmark.system.message import Message
 
 
 class CudaMalloc(Allocator):
@@ -56,4 +57,11 @@ class CudaMalloc(Allocator):
         return NativeCalls("runtime", runtime.address("cudaMalloc"), runtime.address("cudaFree"))
 
 
-ALLOCATORS = (CudaMalloc("cuda-malloc"),)
+ALLOCATORS = (
+    CudaMalloc(
+        "cuda-malloc",
+        order=0,
+        description=Message("plain cudaMalloc and cudaFree"),
+        configured_by=Message("nothing: there is nothing to set"),
+    ),
+)

@@ -7,9 +7,11 @@ synchronization; with the largest threshold it keeps everything until it is trim
 from __future__ import annotations
 
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
+from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats
 from allocmark.cuda import runtime
+from allocmark.system.message import Message
 
 _RELEASE_THRESHOLD, _RESERVED, _RESERVED_HIGH, _USED, _USED_HIGH = 4, 5, 6, 7, 8
 THRESHOLD_MAX = 2**64 - 1
@@ -23,8 +25,9 @@ class CudaMallocAsync(Allocator):
         {Capability.CACHE, Capability.TRIM, Capability.STREAMS, Capability.RESTART}
     )
 
-    def __init__(self, name: str, threshold_bytes: int) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, threshold_bytes: int, threshold: str, **about: Any) -> None:
+        by = f"cudaMemPoolAttrReleaseThreshold={threshold}"
+        super().__init__(name, configured_by=by, **about)
         self._threshold = threshold_bytes
 
     def open(self, device: int) -> None:
@@ -92,6 +95,21 @@ class CudaMallocAsync(Allocator):
 
 
 ALLOCATORS = (
-    CudaMallocAsync("cuda-malloc-async-0", 0),
-    CudaMallocAsync("cuda-malloc-async-max", THRESHOLD_MAX),
+    CudaMallocAsync(
+        "cuda-malloc-async-0",
+        threshold_bytes=0,
+        threshold="0",
+        order=1,
+        description=Message(
+            "the driver's pool (cudaMallocAsync), "
+            "which returns what is free at each synchronization"
+        ),
+    ),
+    CudaMallocAsync(
+        "cuda-malloc-async-max",
+        threshold_bytes=THRESHOLD_MAX,
+        threshold="2^64-1",
+        order=2,
+        description=Message("the driver's pool (cudaMallocAsync), which returns nothing by itself"),
+    ),
 )

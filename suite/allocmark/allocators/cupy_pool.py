@@ -12,6 +12,7 @@ from typing import Any
 from allocmark.allocators.base import Allocator, Capability, Stats, Tier
 from allocmark.cuda import runtime
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.message import Message
 
 
 class CupyPool(Allocator):
@@ -22,6 +23,8 @@ class CupyPool(Allocator):
 
     framework = "cupy"
     tier = Tier.LIBRARY
+    tracked = False
+    description = Message("CuPy's memory pool")
     capabilities = frozenset(
         {
             Capability.CACHE,

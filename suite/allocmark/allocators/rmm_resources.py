@@ -9,27 +9,28 @@ Source: RMM's Python API reference, module ``rmm.mr``.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability, Stats, Tier
 from allocmark.cuda import runtime
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.message import Message, Text
 
 _POOLED = frozenset({Capability.CACHE, Capability.RESTART, Capability.EXACT})
 
 
 class RmmResource(Allocator):
-    """One resource; `make` builds it over a counted upstream, which is plain cudaMalloc."""
+    """One class of ``rmm.mr``, over a counted upstream, which is plain cudaMalloc."""
 
     framework = "rmm"
     tier = Tier.LIBRARY
+    tracked = False
     capabilities = _POOLED
 
-    def __init__(self, name: str, make: Callable[[Any, Any], Any]) -> None:
-        super().__init__(name)
-        self._make = make
+    def __init__(self, name: str, resource: str, description: Text) -> None:
+        super().__init__(name, configured_by=f"rmm.mr.{resource}", description=description)
+        self._class = resource
 
     def prepare(self) -> None:
         _import_rmm()
@@ -86,13 +87,19 @@ class RmmResource(Allocator):
 
     def _build(self) -> None:
         self._upstream = self._mr.StatisticsResourceAdaptor(self._mr.CudaMemoryResource())
-        self._resource = self._make(self._mr, self._upstream)
+        self._resource = self._make(getattr(self._mr, self._class))
+
+    def _make(self, resource: Any) -> Any:
+        return resource(self._upstream)
 
 
 class RmmAsync(RmmResource):
     """``CudaAsyncMemoryResource``: a pool of the driver's, which has no upstream to count."""
 
     capabilities = _POOLED - {Capability.EXACT}
+
+    def _make(self, resource: Any) -> Any:
+        return resource()
 
     def stats(self) -> Stats:
         """Return requested bytes as we count them: the resource tells nothing."""
@@ -108,7 +115,7 @@ def _import_rmm() -> ModuleType:
 
 
 ALLOCATORS = (
-    RmmResource("rmm-pool", lambda mr, upstream: mr.PoolMemoryResource(upstream)),
-    RmmResource("rmm-arena", lambda mr, upstream: mr.ArenaMemoryResource(upstream)),
-    RmmAsync("rmm-async", lambda mr, upstream: mr.CudaAsyncMemoryResource()),
+    RmmResource("rmm-pool", "PoolMemoryResource", Message("RMM's pool")),
+    RmmResource("rmm-arena", "ArenaMemoryResource", Message("RMM's arena")),
+    RmmAsync("rmm-async", "CudaAsyncMemoryResource", Message("RMM over cudaMallocAsync")),
 )

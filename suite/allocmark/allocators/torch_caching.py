@@ -12,6 +12,7 @@ from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats, Tier
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.message import Message
 
 _CACHING = frozenset(
     {
@@ -24,6 +25,10 @@ _CACHING = frozenset(
         Capability.EXACT,
     }
 )
+
+
+NATIVE, NO_CACHE = "torch-native", "torch-nocache"
+EXPANDABLE, DRIVER_POOL = "torch-expandable", "torch-async"
 
 
 def import_torch() -> ModuleType:
@@ -59,11 +64,12 @@ class TorchCaching(Allocator):
     framework = "torch"
     capabilities = _CACHING | {Capability.PRIVATE_POOLS}
     map_meter = "memory_snapshot"
+    description = Message("PyTorch under the setting beside")
 
-    def __init__(self, name: str, conf: str = "") -> None:
+    def __init__(self, name: str, conf: str = "", **about: Any) -> None:
         # Newer releases renamed the variable and still read the old one; 2.8 and older know
         # only the old one.
-        super().__init__(name, {"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {})
+        super().__init__(name, {"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {}, **about)
 
     def prepare(self) -> None:
         import_torch()
@@ -229,8 +235,8 @@ class TorchNoCache(TorchCaching):
 
     capabilities = frozenset({Capability.OP, Capability.RESTART, Capability.EXACT})
 
-    def __init__(self, name: str) -> None:
-        Allocator.__init__(self, name, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
+    def __init__(self, name: str, **about: Any) -> None:
+        Allocator.__init__(self, name, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, **about)
 
     def open(self, device: int) -> None:
         super().open(device)
@@ -275,10 +281,10 @@ class TorchNoCache(TorchCaching):
 
 
 ALLOCATORS = (
-    TorchCaching("torch-native"),
-    TorchNoCache("torch-nocache"),
-    TorchCaching("torch-expandable", "expandable_segments:True"),
-    TorchDriverPool("torch-async", "backend:cudaMallocAsync"),
+    TorchCaching(NATIVE, order=10, description=Message("PyTorch as it comes")),
+    TorchNoCache(NO_CACHE, order=11),
+    TorchCaching(EXPANDABLE, "expandable_segments:True", order=12),
+    TorchDriverPool(DRIVER_POOL, "backend:cudaMallocAsync", order=13),
     TorchSetting("torch-split64", "max_split_size_mb:64"),
     TorchSetting("torch-split256", "max_split_size_mb:256"),
     TorchSetting("torch-roundup4", "roundup_power2_divisions:4"),

@@ -6,19 +6,21 @@ from typing import Any
 
 import pandas as pd
 
+from allocmark.allocators import tensorflow_gpu
+from allocmark.allocators.torch_caching import DRIVER_POOL, EXPANDABLE, NATIVE
 from allocmark.report.pictures import INK, PALETTE, Picture, draw
-from allocmark.report.tables.names import WORKLOADS
 from allocmark.store.grid import SUBJECT
 from allocmark.store.panel import Panel
 from allocmark.store.section import select
 from allocmark.system.units import GIB
+from allocmark.workloads import catalog
 
 _FIRST = (
-    *("torch-native", "tf-growth", "torch-expandable", "torch-async", "cuda-malloc"),
+    *(NATIVE, tensorflow_gpu.GROWTH, EXPANDABLE, DRIVER_POOL, "cuda-malloc"),
     *("cuda-malloc-async-max", "cuda-malloc-async-0"),
 )
 """Those that people compare; others follow in the order of tables."""
-_FIXED = ("tf-greedy", "tf-limit")
+_FIXED = (tensorflow_gpu.GREEDY, tensorflow_gpu.LIMIT)
 """They hold one region throughout, whatever is requested: nothing to draw against it."""
 _LOOKS: tuple[tuple[float, Any], ...] = (
     (2.5, "-"),
@@ -71,8 +73,8 @@ def memory(panel: Panel) -> Picture | None:
     longest = max(len(name) for name in names)
     size = (8.0 + min(20.0, 0.08 * max(0, longest - 20)), 3.9)
     about = "Grey: what the program holds. Lines: what each allocator holds from the driver for it."
-    if workload in WORKLOADS:
-        about += f" The workload: {WORKLOADS[workload].en}."
+    if description := catalog.descriptions().get(workload):
+        about += f" The workload: {description}."
     return draw("memory", title, data, paint, size, about)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from allocmark.allocators import BASE
+from allocmark import allocators
+from allocmark.allocators.base import Tier
 from allocmark.store.frame import DOCUMENT_COLUMNS, NUMBER_COLUMNS
 from allocmark.store.number_text import UNIT_ENDINGS
 from allocmark.store.table import Cell, Style, empty, figure, label
@@ -82,7 +83,7 @@ class Key:
         return replace(self, order=tuple(dict.fromkeys((*self.order, *texts))))
 
 
-SUBJECT = Key("subject", "allocator", order=BASE)
+SUBJECT = Key("subject", "allocator", order=tuple(allocators.names(tier=Tier.BASE)))
 METRIC = Key("metric", "metric", show=metric_title)
 BYTES = Key("bytes", "size", show=size)
 

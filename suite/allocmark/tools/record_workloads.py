@@ -19,14 +19,14 @@ from pathlib import Path
 
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator
+from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
 from allocmark.system.errors import AllocmarkError, UnknownNameError
 from allocmark.system.stopping import until_stopped
-from allocmark.tools.recording_process import NATIVE
 from allocmark.workloads import trace_file
 from allocmark.workloads.programs import NAMES
 
 _LIMIT_S = 300
-_UNCOUNTED = ("torch-nocache",)
+_UNCOUNTED = (NO_CACHE,)
 """Settings under which torch's counters see nothing."""
 
 

@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from allocmark.allocators.torch_caching import NATIVE
 from allocmark.schema.documents import write_whole
 from allocmark.system.errors import AllocmarkError
 from allocmark.workloads import placement_file, trace_file
 from allocmark.workloads.history import convert
 from allocmark.workloads.programs import program
 
-NATIVE = "torch-native"
 _MOST_ENTRIES = 4_000_000
 """Entries that torch keeps; it forgets the oldest beyond, so a full history is refused."""
 

@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from allocmark import __version__
+from allocmark.allocators.torch_caching import NATIVE
 from allocmark.machine.conditions import read_conditions
 from allocmark.machine.stack import Stack, read_stack
 from allocmark.recording.importers import reader
@@ -37,7 +38,6 @@ from allocmark.schema.run_state import now
 from allocmark.system.errors import AllocmarkError
 from allocmark.system.stopping import until_stopped
 from allocmark.tools import record_workloads
-from allocmark.tools.recording_process import NATIVE
 from allocmark.workloads import trace_file
 from allocmark.workloads.programs import NAMES
 

@@ -7,10 +7,12 @@ under every numpy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from allocmark.system.message import Text
 from allocmark.workloads.event_trace import Op, Trace
 
 
@@ -82,3 +84,18 @@ class Builder:
         op, block, size = np.array(self._events, dtype=np.int64).reshape(-1, 3).T
         stream = np.zeros(len(op), dtype=np.uint8)
         return Trace(name, op.astype(np.uint8), block.copy(), size.copy(), stream, origin)
+
+
+LAST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A seeded workload; `make` builds it from draws and a scale, which 1 leaves as it is."""
+
+    name: str
+    make: Callable[[Draws, float], Builder]
+    description: Text
+    """What it stands for, in half a sentence: what reports and pages say of it."""
+    order: int = LAST
+    """Its place in lists and axes: lower ones first, the same as their file lists them."""

@@ -7,7 +7,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from allocmark.system.errors import UnknownNameError
-from allocmark.workloads import seeded, trace_file
+from allocmark.system.message import Message, Text
+from allocmark.workloads import programs, seeded, trace_file
 from allocmark.workloads.event_trace import Trace
 
 RECORDED_PREFIX = "recorded-"
@@ -15,12 +16,21 @@ RECORDED_PREFIX = "recorded-"
 
 def names() -> list[str]:
     """Return the names of all workloads: the seeded ones first, then what ships recorded."""
-    return [*seeded.NAMES, *_recorded()]
+    return [*seeded.registry(), *_recorded()]
 
 
 def recorded_names() -> list[str]:
     """Return the names of the recorded workloads, which stand for real programs."""
     return list(_recorded())
+
+
+def descriptions() -> dict[str, Text]:
+    """Return what each workload stands for, by name, in the order in which tables explain them."""
+    seeded_ones = {name: workload.description for name, workload in seeded.registry().items()}
+    recorded: dict[str, Text] = dict.fromkeys(_recorded(), Message("recorded on a GPU"))
+    of_programs = {RECORDED_PREFIX + name: p.DESCRIPTION for name, p in programs.PROGRAMS.items()}
+    known = {name: text for name, text in of_programs.items() if name in recorded}
+    return seeded_ones | known | {n: text for n, text in recorded.items() if n not in known}
 
 
 @cache
@@ -31,7 +41,7 @@ def load(name: str, scale: float = 1.0) -> Trace:
     one program, and no program exists whose tensors are all a constant times larger. Raises
     `UnknownNameError` for a name that is not in `names`.
     """
-    if name in seeded.NAMES:
+    if name in seeded.registry():
         return seeded.generate(name, scale)
     recorded = _recorded()
     if name not in recorded:

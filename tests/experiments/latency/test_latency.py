@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from allocmark.allocators import BASE, registry
-from allocmark.allocators.base import Capability
+from allocmark.allocators import names as allocators
+from allocmark.allocators import registry
+from allocmark.allocators.base import Capability, Tier
 from allocmark.cuda import runtime
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.recorder import Recorder
@@ -79,7 +80,7 @@ def test_cells_come_once_each() -> None:
 
 def test_subjects_are_ways_to_get_memory_not_settings() -> None:
     subjects = Latency().subjects(list(registry().values()), PROFILES["full"])
-    assert set(BASE) <= set(subjects)
+    assert set(allocators(tier=Tier.BASE)) <= set(subjects)
     assert "torch-split64" not in subjects
 
 
@@ -266,7 +267,7 @@ def run(measured: dict[str, Any], subject: str) -> tuple[Cells, Any]:
             name,
             marks=needs_tensorflow if registry()[name].framework == "tensorflow" else needs_torch,
         )
-        for name in BASE
+        for name in allocators(tier=Tier.BASE)
     ],
 )
 def test_every_cell_has_a_value_or_a_reason(measured: dict[str, Any], subject: str) -> None:

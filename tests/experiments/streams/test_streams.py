@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from allocmark.allocators import BASE, registry
-from allocmark.allocators.base import Allocator, Capability
+from allocmark import allocators
+from allocmark.allocators import registry
+from allocmark.allocators.base import Allocator, Capability, Tier
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.request import Outcome
 from allocmark.experiments.streams import pools, tasks
@@ -25,7 +26,7 @@ from tests.support.emulation import needs_torch
 from tests.support.timing import Cells, cells, in_child, key, recorded, request_of
 
 COUNTS = (1, 2, 4, 8, 16)
-STREAMING = [name for name in BASE if Capability.STREAMS in registry()[name].capabilities]
+STREAMING = allocators.names(tier=Tier.BASE, having=Capability.STREAMS)
 SEGMENT_BYTES = {1 * MIB: 2 * MIB, 2 * MIB: 20 * MIB, 32 * MIB: 32 * MIB}
 """What torch reserves for one block: its small, its large and its huge segments."""
 

@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 from allocmark.allocators.base import Tier
-from allocmark.allocators.tensorflow_gpu.allocator import TensorFlowAllocator
 from allocmark.allocators.tensorflow_gpu.bfc import Bfc
 from allocmark.allocators.tensorflow_gpu.driver_pool import TensorFlowDriverPool
 from allocmark.allocators.tensorflow_gpu.framework import Mode
+from allocmark.system.message import Message
 from allocmark.system.units import GIB
 
-__all__ = ["ALLOCATORS", "LIMIT_BYTES", "Bfc", "Mode", "TensorFlowAllocator"]
+__all__ = ["ALLOCATORS", "DRIVER_POOL", "GREEDY", "GROWTH", "LIMIT", "LIMIT_BYTES", "Bfc", "Mode"]
+
+GREEDY, GROWTH, LIMIT, DRIVER_POOL = "tf-greedy", "tf-growth", "tf-limit", "tf-async"
 
 LIMIT_BYTES = 8 * GIB
 """The memory_limit of ``tf-limit``: one region in which every workload of the suite fits."""
 
 ALLOCATORS = (
-    # A call takes the same ways as in the fixed region of tf-limit.
-    Bfc("tf-greedy", Mode.GREEDY, tier=Tier.SETTING),
-    Bfc("tf-growth", Mode.GROWTH),
-    Bfc("tf-limit", Mode.LIMIT, LIMIT_BYTES),
-    TensorFlowDriverPool("tf-async", Mode.ASYNC),
+    Bfc(
+        GREEDY,
+        Mode.GREEDY,
+        # A call takes the same ways as in the fixed region of tf-limit.
+        tier=Tier.SETTING,
+        tracked=False,
+        description=Message("TensorFlow as it comes"),
+    ),
+    Bfc(GROWTH, Mode.GROWTH, order=20, description=Message("TensorFlow with set_memory_growth")),
+    Bfc(
+        LIMIT,
+        Mode.LIMIT,
+        LIMIT_BYTES,
+        # What it takes at first is in `tensorflow_policy`; from there on it is as tf-growth.
+        tracked=False,
+        order=21,
+        description=Message("TensorFlow with a memory_limit: one region of that size"),
+    ),
+    TensorFlowDriverPool(
+        DRIVER_POOL,
+        Mode.ASYNC,
+        order=22,
+        description=Message("TensorFlow over the driver's pool (cudaMallocAsync)"),
+    ),
 )

@@ -15,7 +15,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats, Tier
+from allocmark.allocators.base import (
+    NOTHING_SET,
+    Allocator,
+    Capability,
+    NativeCalls,
+    Stats,
+    Tier,
+)
 from allocmark.allocators.tensorflow_gpu import causes, framework, shim
 from allocmark.allocators.tensorflow_gpu.framework import BY_ENVIRONMENT, QUIET, Mode
 from allocmark.cuda import runtime
@@ -46,14 +53,21 @@ class TensorFlowAllocator(Allocator):
         limit_bytes: int | None = None,
         *,
         tier: Tier = Tier.BASE,
+        tracked: bool = True,
         by_environment: bool = False,
         retry: bool = False,
+        **about: Any,
     ) -> None:
         variables: Mapping[str, str] = {}
         if by_environment or mode is Mode.ASYNC:
             variables = BY_ENVIRONMENT[mode]
-        super().__init__(name, {**QUIET, **variables})
-        self.mode, self.limit_bytes, self.tier = mode, limit_bytes, tier
+        calls = {
+            Mode.GROWTH: "set_memory_growth(gpu, True)",
+            Mode.LIMIT: f"memory_limit={(limit_bytes or 0) // MIB}",
+        }
+        by = " ".join(f"{key}={value}" for key, value in variables.items()) or calls.get(mode)
+        super().__init__(name, {**QUIET, **variables}, configured_by=by or NOTHING_SET, **about)
+        self.mode, self.limit_bytes, self.tier, self.tracked = mode, limit_bytes, tier, tracked
         self.slow_restart = mode is Mode.GREEDY
         self._by_environment, self._retry = by_environment, retry
         self.meter = _PUBLIC

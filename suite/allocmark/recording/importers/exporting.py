@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from allocmark.allocators.torch_caching import NATIVE
 from allocmark.recording.importers.recording import Recording
 from allocmark.system.errors import AllocmarkError
 from allocmark.workloads import trace_file
 
-_NATIVE = "torch-native"
 _FACTS = {
     "total_bytes": "memory_bytes",
     "free_bytes": "free_bytes",
@@ -40,5 +40,5 @@ def _origin(recording: Recording) -> dict[str, str | int | float]:
         if isinstance(value := facts.get(fact), int):
             counted[ours] = value
     if recording.setting is not None:
-        known["setting"] = recording.setting or _NATIVE
+        known["setting"] = recording.setting or NATIVE
     return {**recording.trace.origin, "source": recording.source, **known, **counted}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from allocmark.allocators.torch_caching import NATIVE
 from allocmark.recording.importers import restricted_pickle, rmm_csv, torch_snapshot
 from allocmark.recording.importers.recording import Recording
 from allocmark.system.errors import AllocmarkError
@@ -52,7 +53,7 @@ def _trace(path: Path, device: int | None) -> Recording:
     if isinstance(origin.get("num_alloc_retries"), int):
         counted["retries"] = int(origin["num_alloc_retries"])
     told = str(origin.get("setting", ""))
-    setting = "" if told == "torch-native" else told if ":" in told else None
+    setting = "" if told == NATIVE else told if ":" in told else None
     environment = {name: origin[name] for name in ("gpu", "torch", "driver") if name in origin}
     if "memory_bytes" in origin:
         environment["total_bytes"] = origin["memory_bytes"]

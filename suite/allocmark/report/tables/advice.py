@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from allocmark.allocators import registry
+from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
 from allocmark.claims.case import Case, MissingFigureError, Row
 from allocmark.claims.claim import Judged
 from allocmark.claims.judge import NO_TIMES
 from allocmark.claims.text import Text
-from allocmark.claims.torch_traits import NATIVE
 from allocmark.report.tables.document import Said
 from allocmark.store.panel import Panel
 from allocmark.store.table import Cell, Table, empty, label
@@ -33,7 +33,7 @@ _ABOUT = Text(
     "同样的请求在 PYTORCH_CUDA_ALLOC_CONF 各设置下的保留峰值，与 torch 默认设置相比。"
     "时间：整个负载在分配器调用中的主机用时（实测），设置减默认。关闭缓存虽占用少，但每次请求都要付驱动的代价，不列入设置。",
 )
-_LEFT_OUT = (NATIVE, "torch-nocache")
+_LEFT_OUT = (NATIVE, NO_CACHE)
 _NONE_BETTER = Text("none is better than the default", "没有比默认更好的")
 _PREFIX = "torch-"
 

@@ -11,6 +11,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from allocmark.system.message import Message
+
+DESCRIPTION = Message("recorded on a GPU: training a convolution net, another resolution each step")
+ORDER = 1
 STEPS = 12
 _SEED = 20_252
 _BATCH, _CLASSES = 64, 1000

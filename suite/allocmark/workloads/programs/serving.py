@@ -15,9 +15,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from allocmark.system.message import Message
+
 if TYPE_CHECKING:
     from torch import Tensor
 
+DESCRIPTION = Message("recorded on a GPU: generation with caches that double as they fill")
+ORDER = 2
 STEPS = 100
 _SEED = 20_253
 _LAYERS, _WIDTH, _HEADS, _INNER, _VOCABULARY = 4, 4096, 32, 8192, 32_000

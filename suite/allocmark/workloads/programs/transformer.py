@@ -11,6 +11,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from allocmark.system.message import Message
+
+DESCRIPTION = Message(
+    "recorded on a GPU: training a transformer, another sequence length each step"
+)
+ORDER = 0
 STEPS = 14
 _SEED = 20_251
 _LAYERS, _WIDTH, _HEADS, _VOCABULARY, _BATCH = 8, 1280, 20, 32_000, 4

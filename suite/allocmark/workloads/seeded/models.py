@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
+from allocmark.system.message import Message
 from allocmark.system.units import GIB, MIB
-from allocmark.workloads.building import Builder, Draws
+from allocmark.workloads.building import Builder, Draws, Workload
 
 _FLOAT = 4
 _HALF = 2
@@ -172,3 +173,19 @@ def _double(trace: Builder, request: _Request, doubled_bytes: int) -> None:
 def _multiple(value: float, step: int) -> int:
     """Return the multiple of `step` nearest to `value`, at least one of it."""
     return step * max(1, round(value / step))
+
+
+WORKLOADS = (
+    Workload(
+        "training",
+        training,
+        Message("eight steps of training a transformer on sequences of varying length"),
+        order=6,
+    ),
+    Workload(
+        "kv-cache",
+        kv_cache,
+        Message("a server's key and value caches, each doubling as it fills"),
+        order=7,
+    ),
+)

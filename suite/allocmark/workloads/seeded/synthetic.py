@@ -6,8 +6,9 @@ say how much memory a real program will take.
 
 from __future__ import annotations
 
+from allocmark.system.message import Message
 from allocmark.system.units import GIB, KIB, MIB
-from allocmark.workloads.building import Builder, Draws
+from allocmark.workloads.building import Builder, Draws, Workload
 
 BOUNDARIES = (512, 1 * MIB, 2 * MIB, 10 * MIB, 20 * MIB)
 """Sizes at which allocators change their mind.
@@ -160,3 +161,41 @@ def _ordered(draws: Draws, scale: float, *, falling: bool) -> Builder:
             trace.alloc(size)
         trace.free(*trace.live)
     return trace
+
+
+WORKLOADS = (
+    Workload(
+        "uniform",
+        uniform,
+        Message("sizes from 512 B to 64 MiB without any pattern, random lifetimes"),
+        order=0,
+    ),
+    Workload("bimodal", bimodal, Message("many small blocks and a few huge ones"), order=1),
+    Workload(
+        "ascending",
+        ascending,
+        Message(
+            "requests that grow, as when batches are sorted by length: nothing that was freed is "
+            "large enough for the next one"
+        ),
+        order=2,
+    ),
+    Workload(
+        "descending",
+        descending,
+        Message("the same sizes in falling order: each fits into what larger ones left"),
+        order=3,
+    ),
+    Workload(
+        "boundary",
+        boundary,
+        Message("sizes just below, at and above the thresholds of allocators"),
+        order=4,
+    ),
+    Workload(
+        "pinned",
+        pinned,
+        Message("large blocks that come and go, small ones that stay between them"),
+        order=5,
+    ),
+)
