@@ -116,7 +116,7 @@ told["native"] = NativeLoop(a.native()).pairs(MIB, 10)
 told["native too much"] = failure(NativeLoop(a.native()).pairs, 64 * 1024 * MIB, 1)
 from allocmark.experiments.shared.fragmentation_vector import run_once
 from allocmark.experiments.pressure.readings import block_map
-from allocmark.experiments.shared.replay_engine import Script
+from allocmark.experiments.shared.event_replay import Script
 from allocmark.workloads import catalog
 script, told["runs"] = Script.of(catalog.load("training")), []
 for _ in range(2):

@@ -18,7 +18,7 @@ import pytest
 from allocmark.allocators.base import Allocator
 from allocmark.experiments.core.experiment import PROFILES, Experiment, Profile
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.machine.frameworks import Share
 from allocmark.measure import session
 from allocmark.measure.session import NOT_REACHED, Session, mark_rest, measure_experiments
@@ -80,21 +80,23 @@ class Fake(Experiment):
         raise AssertionError("runs in children only")
 
 
-Launch = Callable[..., Generator[Outcome, None, None]]
+Launch = Callable[..., Generator[ChildOutcome, None, None]]
 
 
 def answering(*, note: str = "n", failure: str | None = None) -> Launch:
-    def launch(requests: Sequence[Request]) -> Generator[Outcome, None, None]:
+    def launch(requests: Sequence[Request]) -> Generator[ChildOutcome, None, None]:
         for number, request in enumerate(requests):
             failures = [Failure("start", failure)] if failure else []
             figures = [] if failure else [FIGURE]
             series = [Series("curve", {}, {"x": [number]})]
-            yield Outcome(request, 0.1, figures, series, failures, {"same": note, "number": number})
+            yield ChildOutcome(
+                request, 0.1, figures, series, failures, {"same": note, "number": number}
+            )
 
     return launch
 
 
-def answering_nothing(requests: Sequence[Request]) -> Generator[Outcome, None, None]:
+def answering_nothing(requests: Sequence[Request]) -> Generator[ChildOutcome, None, None]:
     yield from ()
 
 
@@ -211,7 +213,7 @@ def test_children_that_say_nothing_leave_a_reason(
 
 def test_an_experiment_that_cannot_combine_loses_no_reading(opened: Session) -> None:
     class Broken(Fake):
-        def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+        def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
             raise ZeroDivisionError("oops")
 
     first = measured(opened, Broken())[0]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.replays import children
 from allocmark.replays.settings import Setting, choose
 
@@ -18,14 +18,14 @@ def ask(setting: Setting, variables: Mapping[str, str]) -> Request:
     return Request("replay_recording", setting.name, 1.0, {}, {}, "torch")
 
 
-def run(told: list[tuple[str, int, int]]) -> list[Outcome]:
+def run(told: list[tuple[str, int, int]]) -> list[ChildOutcome]:
     done = lambda *words: told.append(words)  # noqa: E731
     return children.run(choose(NAMES, None), ask, 0, emulated=False, jobs=4, done=done)
 
 
 def test_in_order_with_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    def launch_all(requests: Sequence[Request]) -> Iterator[Outcome]:
-        yield from (Outcome(request, 0.0) for request in requests)
+    def launch_all(requests: Sequence[Request]) -> Iterator[ChildOutcome]:
+        yield from (ChildOutcome(request, 0.0) for request in requests)
 
     monkeypatch.setattr(children, "launch_all", launch_all)
     told: list[tuple[str, int, int]] = []
@@ -43,9 +43,9 @@ def test_ctrl_c_ends_every_process_and_says_how_far_it_was(
         if outside:
             raise KeyboardInterrupt
 
-    def launch_all(requests: Sequence[Request]) -> Iterator[Outcome]:
+    def launch_all(requests: Sequence[Request]) -> Iterator[ChildOutcome]:
         try:
-            yield Outcome(requests[0], 0.0)
+            yield ChildOutcome(requests[0], 0.0)
             raise KeyboardInterrupt
         finally:
             closed.append(True)

@@ -19,7 +19,7 @@ from allocmark.allocators.base import Allocator
 from allocmark.experiments import catalog
 from allocmark.experiments.core.experiment import PROFILES, Experiment, Profile
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.machine.stack import read_stack
 from allocmark.measure.session import Session, measure_experiments
 from allocmark.schema.figure import Figure
@@ -158,7 +158,7 @@ class Cells(Experiment):
     def measure(self, request: Request, recorder: Recorder) -> None:
         raise NotImplementedError  # the child takes the real experiment by its name
 
-    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         return self._real.combine(outcomes)
 
 

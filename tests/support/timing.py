@@ -12,7 +12,7 @@ from allocmark.allocators.base import Allocator, Capability, Stats
 from allocmark.experiments.catalog import experiment
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
 from allocmark.system.errors import DeviceOutOfMemoryError
@@ -70,7 +70,7 @@ def request_of(name: str, subject: str, **parameters: Any) -> Request:
     return replace(request, parameters={**request.parameters, **parameters})
 
 
-def recorded(measure: Callable[[Recorder], None], request: Request) -> Outcome:
+def recorded(measure: Callable[[Recorder], None], request: Request) -> ChildOutcome:
     """Run in this process what a child would run."""
     stream = StringIO()
     measure(Recorder(stream))
@@ -79,7 +79,7 @@ def recorded(measure: Callable[[Recorder], None], request: Request) -> Outcome:
     def of(kind: str) -> list[dict[str, Any]]:
         return [message["data"] for message in messages if message["kind"] == kind]
 
-    return Outcome(
+    return ChildOutcome(
         request,
         0.0,
         [Figure.from_json(data) for data in of("figure")],

@@ -13,7 +13,7 @@ RECORDED = [name for name in catalog.names() if name.startswith(catalog.RECORDED
 REPLAY = """
 import json, sys
 from allocmark.allocators import registry
-from allocmark.experiments.shared.replay_engine import replay
+from allocmark.experiments.shared.event_replay import replay
 from allocmark.workloads import catalog
 allocator = registry()["torch-native"]
 allocator.open(0)

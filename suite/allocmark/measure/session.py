@@ -21,7 +21,7 @@ from allocmark.allocators.base import Allocator
 from allocmark.experiments.core import outcomes as outcomes_of
 from allocmark.experiments.core.experiment import Experiment, Profile
 from allocmark.experiments.core.launcher import launch_all
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.machine.conditions import read_conditions
 from allocmark.machine.frameworks import Share
 from allocmark.machine.stack import Stack
@@ -135,7 +135,7 @@ def _chosen(
     return [subject for subject in subjects if only is None or subject in only]
 
 
-def _carry_out(session: Session, plan: _Plan, outcomes: Iterator[Outcome]) -> Iterator[Path]:
+def _carry_out(session: Session, plan: _Plan, outcomes: Iterator[ChildOutcome]) -> Iterator[Path]:
     experiment = plan.experiment
     for number, subject in enumerate(plan.subjects, 1):
         path = session.path(experiment, subject)
@@ -209,12 +209,12 @@ def _measure(
     experiment: Experiment,
     subject: str,
     asked: _Asked,
-    stream: Iterator[Outcome],
+    stream: Iterator[ChildOutcome],
     title: str,
 ) -> Document:
     blank, begin = _blank(session, experiment, subject), time.monotonic()
     before = _conditions(session)
-    outcomes: list[Outcome] = []
+    outcomes: list[ChildOutcome] = []
     failures = list(asked.failures)
     session.progress.begin(title, len(asked.requests))
     for outcome in islice(stream, len(asked.requests)):

@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from allocmark.machine.nvml import in_words, open_card, open_device, processes_on
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 
+Reading = Mapping[str, int | None]
+"""Bytes in use by meter, None where one cannot tell."""
+CONTEXT_STATE = "cuDevicePrimaryCtxGetState"
+"""The meter behind `context_exists`."""
+_STILL_S, _STILL_AT_MOST_S = 0.02, 1.0
 _UNLISTED = (
     "NVML does not list this process: it has no context yet, or a container hides its process id"
 )
@@ -76,6 +82,22 @@ class MemoryMeters:
             return int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).used)
         except self._nvml.NVMLError as error:
             return in_words(error)
+
+
+def settled(meters: MemoryMeters) -> Reading:
+    """Return a reading that was the same twice in a row, or the last one within a second.
+
+    A process that has just ended may still be giving its memory back.
+    """
+    end = time.monotonic() + _STILL_AT_MOST_S
+    reading = meters.read()
+    while time.monotonic() < end:
+        time.sleep(_STILL_S)
+        again = meters.read()
+        if again == reading:
+            break
+        reading = again
+    return reading
 
 
 def context_exists(device: int = 0) -> bool:

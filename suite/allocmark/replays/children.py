@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from allocmark.experiments.core.launcher import Child, launch_all
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.replays import device_choice
 from allocmark.replays.settings import Setting
 from allocmark.schema.documents import Failure
@@ -39,7 +39,7 @@ def run(
     emulated: bool,
     jobs: int,
     done: Done,
-) -> list[Outcome]:
+) -> list[ChildOutcome]:
     """Return the outcome of each setting; `done` hears of each that has ended.
 
     On a GPU the next import their framework while one measures. Raises `ReplayStoppedError` at
@@ -61,7 +61,7 @@ def run(
 
 def _one_by_one(
     chosen: Sequence[Setting], requests: Sequence[Request], tell: Callable[[Setting], None]
-) -> list[Outcome]:
+) -> list[ChildOutcome]:
     outcomes = []
     with contextlib.closing(launch_all(requests)) as running:  # Ends them, wherever Ctrl-C comes.
         for setting, outcome in zip(chosen, running, strict=True):
@@ -79,7 +79,7 @@ class _Emulated:
         self._running: set[Child] = set()
         self._stopped = False
 
-    def run(self, chosen: Sequence[Setting], jobs: int) -> list[Outcome]:
+    def run(self, chosen: Sequence[Setting], jobs: int) -> list[ChildOutcome]:
         with ThreadPoolExecutor(max(1, jobs)) as pool:
             try:
                 return list(pool.map(self._one, chosen))
@@ -88,7 +88,7 @@ class _Emulated:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _one(self, setting: Setting) -> Outcome:
+    def _one(self, setting: Setting) -> ChildOutcome:
         with device_choice.variables(True, setting.allocator, self._live_bytes) as variables:
             request = self._ask(setting, variables)
             try:
@@ -98,7 +98,7 @@ class _Emulated:
                     child = Child(request)
                     self._running.add(child)
             except NotMeasurableError as error:
-                return Outcome(request, 0.0, failures=[Failure("start", str(error))])
+                return ChildOutcome(request, 0.0, failures=[Failure("start", str(error))])
             outcome = child.run()
             with self._lock:
                 self._running.discard(child)

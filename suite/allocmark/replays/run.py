@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.recording.experiment import save_events
 from allocmark.machine.stack import installed
 from allocmark.recording.importers.recording import BlockMap, Recording
@@ -126,7 +126,7 @@ def _request(
 
 
 def _answer(
-    setting: Setting, outcome: Outcome, around: Term, gpu: str, emulated: bool
+    setting: Setting, outcome: ChildOutcome, around: Term, gpu: str, emulated: bool
 ) -> SettingAnswer:
     found = {figure.metric: figure for figure in outcome.figures}
     values = {n: f.value for n, f in found.items() if n in FIGURES and f.value is not None}
@@ -173,7 +173,7 @@ def _answer(
     )
 
 
-def _maps(outcome: Outcome) -> dict[str, BlockMap]:
+def _maps(outcome: ChildOutcome) -> dict[str, BlockMap]:
     """Return the maps of blocks that a child sent, by their moment."""
     found: dict[str, dict[str, Series]] = {}
     for series in outcome.series:

@@ -14,7 +14,7 @@ from allocmark.experiments.capacity import experiment as capacity
 from allocmark.experiments.capacity.experiment import METRICS, Capacity
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.ballast import STEP_BYTES
 from allocmark.experiments.shared.capacity_search import (
     ABOVE_UNLIMITED,
@@ -25,7 +25,7 @@ from allocmark.experiments.shared.capacity_search import (
     finest_resolution,
     smallest_capacity,
 )
-from allocmark.experiments.shared.replay_engine import Script, replay
+from allocmark.experiments.shared.event_replay import Script, replay
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
 from tests.support.emulation import (
@@ -244,7 +244,7 @@ def test_figures_stand_in_the_order_of_the_workloads_whatever_was_searched_first
         Figure("search_runs", "runs", "sampled", "m", {"workload": name}, 1)
         for name in reversed(names)
     ]
-    figures = experiment.combine([Outcome(request, 1, told)])
+    figures = experiment.combine([ChildOutcome(request, 1, told)])
     assert list(dict.fromkeys(f.axes["workload"] for f in figures)) == names
 
 
@@ -263,7 +263,9 @@ def test_only_full_runs_search_and_only_base_allocators_on_hardware(
 def test_a_child_that_died_leaves_a_reason_in_every_cell() -> None:
     experiment = Capacity()
     (request,) = experiment.requests("torch-native", PROFILES["full"])
-    figures = experiment.combine([Outcome(request, 1, failures=[Failure("s", "it was killed")])])
+    figures = experiment.combine(
+        [ChildOutcome(request, 1, failures=[Failure("s", "it was killed")])]
+    )
     assert len(figures) == len(METRICS) * len(request.parameters["workloads"])
     assert {figure.reason for figure in figures} == {"it was killed"}
 
@@ -272,7 +274,7 @@ _SEARCH = """
 from allocmark.experiments.shared.ballast import Ballast
 from allocmark.experiments.capacity.experiment import _Search, _Task
 from allocmark.experiments.shared.fragmentation_vector import run_once
-from allocmark.experiments.shared.replay_engine import Script
+from allocmark.experiments.shared.event_replay import Script
 from allocmark.experiments.core.recorder import Recorder
 import io
 def search(name, work):

@@ -30,9 +30,10 @@ from allocmark.experiments.context.subjects import (
 )
 from allocmark.experiments.context.triggers import CALLS
 from allocmark.experiments.core.experiment import PROFILES
-from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.recorder import CLOCK, Recorder
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.forked import in_fork
+from allocmark.meters import memory
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
@@ -105,7 +106,7 @@ class Scripted(Subject):
 @pytest.fixture
 def meters(monkeypatch: pytest.MonkeyPatch) -> ScriptedMeters:
     made = ScriptedMeters()
-    monkeypatch.setattr(stages, "_STILL_S", 0.0)
+    monkeypatch.setattr(memory, "_STILL_S", 0.0)
     return made
 
 
@@ -246,14 +247,14 @@ def outcome(
     figures: Sequence[Figure] = (),
     failures: Sequence[Failure] = (),
     subject: str = "driver",
-) -> Outcome:
+) -> ChildOutcome:
     parameters = {"part": part, "module_loading": loading, "profile": "full"}
-    return Outcome(Request("context", subject, 1.0, parameters), 0.1, figures, (), failures)
+    return ChildOutcome(Request("context", subject, 1.0, parameters), 0.1, figures, (), failures)
 
 
 def reading(value: float | None, reason: str | None = None) -> Figure:
     axes = {"stage": "context", "module_loading": "LAZY"}
-    return Figure("stage_seconds", "s", "time", stages.CLOCK, axes, value, reason=reason)
+    return Figure("stage_seconds", "s", "time", CLOCK, axes, value, reason=reason)
 
 
 def test_the_readings_of_all_processes_become_one_figure() -> None:

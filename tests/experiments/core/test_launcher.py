@@ -11,7 +11,7 @@ import pytest
 
 from allocmark.experiments.core import launcher
 from allocmark.experiments.core.launcher import child_environment, launch, launch_all
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.system.interpreters import interpreter
 
 # An allocator of a user's own that misbehaves as told, without any GPU.
@@ -107,10 +107,10 @@ def test_nothing_starts_beside_a_child_that_is_to_be_alone(
             self.request = request
             alive.append(request.subject)
 
-        def run(self) -> Outcome:
+        def run(self) -> ChildOutcome:
             alive.remove(self.request.subject)
             beside[self.request.subject] = "".join(alive)
-            return Outcome(self.request, 0.0)
+            return ChildOutcome(self.request, 0.0)
 
     monkeypatch.setattr(launcher, "Child", Fake)
     monkeypatch.setattr(launcher, "CORES_TO_SPARE", spare)
@@ -188,7 +188,7 @@ def test_a_request_survives_the_pipe(tmp_path: Path) -> None:
         "latency", "torch-native", 2.5, {"a": [1, 2]}, {"X": "1"}, "torch", 1, tmp_path
     )
     assert Request.from_json(request.to_json()) == request
-    assert Outcome(request, 1.0).figures == ()
+    assert ChildOutcome(request, 1.0).figures == ()
 
 
 def test_a_trace_of_addresses_is_not_what_ended_a_process() -> None:

@@ -9,11 +9,12 @@ from allocmark.allocators import registry
 from allocmark.allocators.base import Capability, Stats
 from allocmark.cuda import runtime
 from allocmark.experiments.core.experiment import PROFILES, Profile
-from allocmark.experiments.core.request import Outcome
+from allocmark.experiments.core.request import ChildOutcome
 from allocmark.experiments.fragmentation import experiment as fragmentation
 from allocmark.experiments.fragmentation.events import every_event
 from allocmark.experiments.fragmentation.experiment import Fragmentation
 from allocmark.experiments.shared import fragmentation_vector
+from allocmark.experiments.shared.event_replay import Script
 from allocmark.experiments.shared.fragmentation_vector import (
     METRICS,
     Vector,
@@ -21,7 +22,6 @@ from allocmark.experiments.shared.fragmentation_vector import (
     missing,
     run_once,
 )
-from allocmark.experiments.shared.replay_engine import Script
 from allocmark.schema.documents import Failure
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads import catalog
@@ -156,7 +156,7 @@ def test_on_hardware_a_mode_that_takes_the_card_anew_each_time_runs_the_recorded
     (request,) = experiment.requests("tf-greedy", full)
     run = request.parameters["workloads"]
     assert run == catalog.recorded_names()
-    told = experiment.combine([Outcome(request, 1, failures=[Failure("s", "killed")])])
+    told = experiment.combine([ChildOutcome(request, 1, failures=[Failure("s", "killed")])])
     why = {(f.axes["workload"] in run, (f.reason or "").split(":")[0]) for f in told}
     assert why == {(True, "killed"), (False, "left out")}
     assert len(told) == len(METRICS) * len(catalog.names())
@@ -167,7 +167,9 @@ def test_a_dead_child_leaves_reasons_only_where_it_did_not_come() -> None:
     (request,) = experiment.requests("torch-native", PROFILES["quick"])
     first, *rest = request.parameters["workloads"]
     done = missing(first, "its own reason")
-    outcome = Outcome(request, 1, done, failures=[Failure("s", "the process was ended by SIGKILL")])
+    outcome = ChildOutcome(
+        request, 1, done, failures=[Failure("s", "the process was ended by SIGKILL")]
+    )
     cells = experiment.combine([outcome])
     assert len(cells) == len(METRICS) * (len(rest) + 1)
     by_workload = {str(figure.axes["workload"]): figure.reason for figure in cells}
@@ -176,7 +178,7 @@ def test_a_dead_child_leaves_reasons_only_where_it_did_not_come() -> None:
 
 
 _VECTOR = """
-from allocmark.experiments.shared.replay_engine import Script
+from allocmark.experiments.shared.event_replay import Script
 from allocmark.experiments.shared.fragmentation_vector import run_once
 def vector(name, *events):
     a = registry()[name]
@@ -261,7 +263,7 @@ def test_repeats_to_the_byte() -> None:
     told = emulated(
         "4GiB",
         """
-from allocmark.experiments.shared.replay_engine import Script
+from allocmark.experiments.shared.event_replay import Script
 from allocmark.experiments.fragmentation.events import every_event
 from allocmark.experiments.shared.fragmentation_vector import METRICS, run_once
 import random

@@ -18,7 +18,7 @@ from allocmark.allocators.base import Capability, Tier
 from allocmark.cuda import runtime
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome
+from allocmark.experiments.core.request import ChildOutcome
 from allocmark.experiments.latency import misses
 from allocmark.experiments.latency.cells import CELLS, Cell, expected, why_empty
 from allocmark.experiments.latency.check import EMPTY_PAIR_NS
@@ -121,7 +121,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-def run_fake(allocator: CachingAllocator, sizes: list[int]) -> tuple[Cells, Outcome]:
+def run_fake(allocator: CachingAllocator, sizes: list[int]) -> tuple[Cells, ChildOutcome]:
     request = request_of("latency", "cuda-malloc", **{**SHORT, "sizes": sizes})
     bench = Bench(allocator)
 
@@ -242,7 +242,9 @@ def test_call_that_fails_otherwise_is_a_failure_of_its_size_alone(no_gpu: None) 
 
 def test_child_that_died_leaves_every_cell_with_its_reason() -> None:
     request = request_of("latency", "cuda-malloc")
-    killed = Outcome(request, 1.0, failures=[Failure("misses", "the process was ended by SIGKILL")])
+    killed = ChildOutcome(
+        request, 1.0, failures=[Failure("misses", "the process was ended by SIGKILL")]
+    )
     found = cells(EXPERIMENT.combine([killed]))
     assert set(found) == names(list(SIZES))
     assert {figure.reason for figure in found.values()} == {"the process was ended by SIGKILL"}

@@ -12,7 +12,7 @@ import pytest
 
 from allocmark.experiments.catalog import experiment
 from allocmark.experiments.core.experiment import PROFILES
-from allocmark.experiments.core.request import Outcome
+from allocmark.experiments.core.request import ChildOutcome
 from allocmark.experiments.multi_gpu import devices as all_cards
 from allocmark.experiments.multi_gpu import experiment as several
 from allocmark.experiments.multi_gpu.devices import Cards
@@ -172,9 +172,9 @@ def test_like_processes_are_joined_and_a_crash_leaves_its_reason() -> None:
     requests = several.EXPERIMENT.requests("tf-growth", FULL)
     place = {"visible": "one"}
     outcomes = [
-        Outcome(request, 1.0, [Figure("device_seconds", "s", "time", "clock", place, n)])
+        ChildOutcome(request, 1.0, [Figure("device_seconds", "s", "time", "clock", place, n)])
         if request.parameters["visible"] == "one"
-        else Outcome(request, 1.0, failures=[Failure("start", "killed")])
+        else ChildOutcome(request, 1.0, failures=[Failure("start", "killed")])
         for n, request in enumerate(requests)
     ]
     figures = several.EXPERIMENT.combine(outcomes)

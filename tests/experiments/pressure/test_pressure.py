@@ -12,7 +12,7 @@ from allocmark.allocators.base import Stats
 from allocmark.cuda import runtime
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome
+from allocmark.experiments.core.request import ChildOutcome
 from allocmark.experiments.pressure import (
     counters as pressure_counters,
 )
@@ -25,7 +25,7 @@ from allocmark.experiments.pressure import (
 from allocmark.experiments.pressure.experiment import Pressure
 from allocmark.experiments.pressure.oom import LEAD_EVENTS, NEVER, NO_LEAD, RATIOS, _found, _Look
 from allocmark.experiments.pressure.readings import BlockMap, Shown, parse_summary, summary_agrees
-from allocmark.experiments.shared.replay_engine import Replay, Script
+from allocmark.experiments.shared.event_replay import Replay, Script
 from allocmark.schema.documents import Failure
 from tests.support.emulation import CountingAllocator, alloc, emulated, free, needs_torch, trace
 
@@ -215,8 +215,8 @@ def test_each_dead_child_leaves_its_own_reasons() -> None:
     counters, oom = experiment.requests("torch-native", PROFILES["quick"])
     cells = experiment.combine(
         [
-            Outcome(counters, 1, failures=[Failure("s", "it crashed")]),
-            Outcome(oom, 1, failures=[Failure("s", "it hung")]),
+            ChildOutcome(counters, 1, failures=[Failure("s", "it crashed")]),
+            ChildOutcome(oom, 1, failures=[Failure("s", "it hung")]),
         ]
     )
     reasons = {figure.metric: figure.reason for figure in cells}
@@ -282,7 +282,7 @@ import io
 from allocmark.experiments.shared.ballast import Ballast
 from allocmark.experiments.pressure.oom import _one, axes_of
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.shared.replay_engine import Replay, Script
+from allocmark.experiments.shared.event_replay import Replay, Script
 a = registry()["torch-native"]
 a.open(0)
 # 3 MiB blocks come six to a 20 MiB segment: 60 of them need 200 MiB, and their peak is 180.

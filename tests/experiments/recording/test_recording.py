@@ -14,7 +14,7 @@ from allocmark.allocators.base import Capability
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.recording import experiment
 from allocmark.experiments.shared import driver_history
-from allocmark.experiments.shared.replay_engine import Script
+from allocmark.experiments.shared.event_replay import Script
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.units import GIB, MIB
 from allocmark.workloads.event_trace import Trace

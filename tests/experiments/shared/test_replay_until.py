@@ -13,7 +13,7 @@ from allocmark.experiments.recording.experiment import load_events, save_events
 from allocmark.experiments.shared.ballast import STEP_BYTES
 from allocmark.experiments.shared.capacity_bracket import narrow
 from allocmark.experiments.shared.capacity_search import finest_resolution
-from allocmark.experiments.shared.replay_engine import Script, replay_until
+from allocmark.experiments.shared.event_replay import Script, replay_until
 from tests.support.emulation import CountingAllocator, alloc, free, trace
 
 EVENTS = (alloc(0, 100), alloc(1, 200), free(0), alloc(2, 50), free(2))

@@ -10,7 +10,7 @@ from allocmark import allocators
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator, Capability, Tier
 from allocmark.experiments.core.experiment import PROFILES
-from allocmark.experiments.core.request import Outcome
+from allocmark.experiments.core.request import ChildOutcome
 from allocmark.experiments.streams import pools, tasks
 from allocmark.experiments.streams import threads as streams_threads
 from allocmark.experiments.streams.experiment import (
@@ -67,7 +67,7 @@ def test_subjects_know_streams() -> None:
 
 def test_child_that_died_leaves_every_cell_with_its_reason() -> None:
     request = request_of("streams", "torch-native")
-    hung = Outcome(request, 1.0, failures=[Failure("threads", "stopped after its time limit")])
+    hung = ChildOutcome(request, 1.0, failures=[Failure("threads", "stopped after its time limit")])
     found = cells(EXPERIMENT.combine([hung]))
     assert set(found) == names()
     assert {figure.reason for figure in found.values()} == {"stopped after its time limit"}

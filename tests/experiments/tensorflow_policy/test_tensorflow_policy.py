@@ -15,11 +15,8 @@ from hypothesis import strategies as st
 
 from allocmark.experiments.catalog import experiment
 from allocmark.experiments.core.experiment import PROFILES
-from allocmark.experiments.core.request import Outcome, Request
-from allocmark.experiments.tensorflow_policy import experiment as policy
-from allocmark.experiments.tensorflow_policy import points
-from allocmark.experiments.tensorflow_policy.points import CREATED, IMPORTED, LISTED, LIVE, Reading
-from allocmark.experiments.tensorflow_policy.programs import (
+from allocmark.experiments.core.request import ChildOutcome, Request
+from allocmark.experiments.shared.framework_programs import (
     MODES,
     SUBJECTS,
     TensorFlow,
@@ -30,6 +27,9 @@ from allocmark.experiments.tensorflow_policy.programs import (
     program_of,
     tensor_set,
 )
+from allocmark.experiments.tensorflow_policy import experiment as policy
+from allocmark.experiments.tensorflow_policy import points
+from allocmark.experiments.tensorflow_policy.points import CREATED, IMPORTED, LISTED, LIVE, Reading
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
@@ -258,8 +258,11 @@ def test_cold_times_are_joined_and_gaps_have_their_own_reasons() -> None:
     retry = Request("tensorflow_policy", "tf-growth", 1.0, {"part": "no retry"})
     seconds = [0.1, 0.3, 0.2]
     outcomes = [
-        *(Outcome(cold, 1.0, [Figure("device_seconds", "s", "time", "c", {}, s)]) for s in seconds),
-        Outcome(retry, 1.0, failures=[Failure("start", "no session")]),
+        *(
+            ChildOutcome(cold, 1.0, [Figure("device_seconds", "s", "time", "c", {}, s)])
+            for s in seconds
+        ),
+        ChildOutcome(retry, 1.0, failures=[Failure("start", "no session")]),
     ]
     told = {figure.metric: figure for figure in policy.EXPERIMENT.combine(outcomes)}
     assert told["device_seconds"].value == 0.2

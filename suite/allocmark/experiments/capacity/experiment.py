@@ -31,10 +31,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability
-from allocmark.experiments.core.allocator_experiment import AllocatorExperiment
+from allocmark.experiments.core.allocator_experiment import (
+    AllocatorExperiment,
+    allocator_of,
+    is_base,
+)
 from allocmark.experiments.core.experiment import Profile
+from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Recorder, in_words
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.allocator_setting import setting_in_force
 from allocmark.experiments.shared.ballast import Ballast
 from allocmark.experiments.shared.capacity_search import (
@@ -43,9 +48,8 @@ from allocmark.experiments.shared.capacity_search import (
     Found,
     smallest_capacity,
 )
+from allocmark.experiments.shared.event_replay import Replay, Script, open_streams, replay
 from allocmark.experiments.shared.fragmentation_vector import run_once
-from allocmark.experiments.shared.replay_engine import Replay, Script, replay
-from allocmark.experiments.shared.replay_helpers import allocator_of, fill, is_base, open_streams
 from allocmark.machine.stack import is_emulated
 from allocmark.schema.figure import Figure
 from allocmark.system.errors import NotMeasurableError
@@ -147,7 +151,7 @@ class Capacity(AllocatorExperiment):
                         raise NotMeasurableError(_left_out(why, seconds))
                     _Search(task, allocator, ballast).report(share, recorder)
 
-    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         workloads = [w for outcome in outcomes for w in outcome.request.parameters["workloads"]]
         figures = fill(outcomes, [({"workload": workload}, METRICS) for workload in workloads])
         return sorted(figures, key=lambda figure: workloads.index(str(figure.axes["workload"])))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from allocmark.cuda import driver
-from allocmark.experiments.context.stages import Reading, settled
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.shared.forked import in_fork
-from allocmark.meters.memory import MemoryMeters
+from allocmark.meters.memory import MemoryMeters, Reading, settled
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.errors import DeviceOutOfMemoryError

@@ -8,7 +8,7 @@ quick (fewer have no interval), the two kinds of loading in turns. In quick only
 ``torch``, the latter LAZY only. Axes ``{stage, module_loading}``, and ``meter`` for bytes.
 
 - ``module_loading``: ``LAZY`` or ``EAGER`` (CUDA_MODULE_LOADING);
-- ``stage``, in this order, see `context_subjects` for the exact calls: ``import`` (the framework,
+- ``stage``, in this order, see `subjects` for the exact calls: ``import`` (the framework,
   or the library, is loaded), ``init`` (CUDA is initialised), ``context``, ``first tensor``
   (1 MiB), ``first kernel`` (``first memset`` for ``runtime``, which brings no kernel),
   ``first matrix product``;
@@ -59,12 +59,12 @@ from allocmark.experiments.context.cause import cause_cells, measure_cause
 from allocmark.experiments.context.processes import Workers, measure_processes, process_cells
 from allocmark.experiments.context.stages import cells, measure_stages
 from allocmark.experiments.context.subjects import SUBJECTS, Subject, subject_of
-from allocmark.experiments.context.triggers import ASKED, CALLS, measure_triggers
+from allocmark.experiments.context.triggers import CALLS, measure_triggers
 from allocmark.experiments.core.experiment import Experiment, Profile
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.machine.stack import BARE, installed, lacks_cuda
-from allocmark.meters.memory import MemoryMeters
+from allocmark.meters.memory import CONTEXT_STATE, MemoryMeters
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.intervals import sampled_figure
 from allocmark.system.errors import NotMeasurableError
@@ -152,7 +152,7 @@ class Context(Experiment):
                 assert self._workers
                 measure_processes(self._workers, device, recorder)
 
-    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         """Return one figure for each cell: the samples of all processes, or the reason."""
         figures = _joined(figure for outcome in outcomes for figure in outcome.figures)
         have = {_place(figure.metric, figure.meter, figure.axes) for figure in figures}
@@ -184,7 +184,7 @@ def _refuse_missing(subject: Subject) -> None:
         raise NotMeasurableError(f"{subject.framework} is installed here without CUDA")
 
 
-def _expected(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str, Cell]]:
+def _expected(outcomes: Sequence[ChildOutcome]) -> Iterator[tuple[str, str, Cell]]:
     """Return part, loading and place of every cell that the subject should have."""
     if not outcomes:
         return
@@ -201,14 +201,14 @@ def _cells_of(part: str, subject: str) -> Iterator[Cell]:
     match part:
         case "triggers":
             for call in CALLS[subject]:
-                yield "context_created", "count", ASKED, {"call": call}
+                yield "context_created", "count", CONTEXT_STATE, {"call": call}
         case "cause":
             yield from cause_cells()
         case "processes":
             yield from process_cells()
 
 
-def _why(outcomes: Sequence[Outcome], part: str, loading: str) -> str:
+def _why(outcomes: Sequence[ChildOutcome], part: str, loading: str) -> str:
     """Return why a cell has no figure: the last failure of the processes that should have it."""
     asked = [
         outcome

@@ -16,11 +16,10 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
-from allocmark.experiments.context.stages import settled
 from allocmark.experiments.context.subjects import CONTEXT, INIT, subject_of
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.shared.worker_process import Companion, answer
-from allocmark.meters.memory import MemoryMeters, used_bytes_in_context
+from allocmark.meters.memory import MemoryMeters, settled, used_bytes_in_context
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.intervals import sampled_figure

@@ -6,13 +6,11 @@ import time
 from collections.abc import Iterator, Mapping
 
 from allocmark.experiments.context.subjects import IMPORT, STAGES, Step, Subject
-from allocmark.experiments.core.recorder import Recorder, in_words
-from allocmark.meters.memory import MemoryMeters
+from allocmark.experiments.core.recorder import CLOCK, Recorder, in_words
+from allocmark.meters.memory import MemoryMeters, Reading, settled
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure, Kind
 
-CLOCK = "perf_counter"
-_STILL_S, _STILL_AT_MOST_S = 0.02, 1.0
 _BEFORE = (
     "cudaMemGetInfo could not be asked before this stage: to ask it would have created the context"
 )
@@ -21,7 +19,6 @@ _NEVER = (
 )
 _DISTURBED = "another process on this GPU changed what it holds during this stage"
 
-Reading = Mapping[str, int | None]
 METRICS: Mapping[str, tuple[str, Kind, tuple[str, ...]]] = {
     "stage_seconds": ("s", "time", (CLOCK,)),
     "stage_bytes": ("bytes", "sampled", METERS),
@@ -76,22 +73,6 @@ def _timed(step: Step) -> float:
     begin = time.perf_counter()
     step()
     return time.perf_counter() - begin
-
-
-def settled(meters: MemoryMeters) -> Reading:
-    """Return a reading that was the same twice in a row, or the last one within a second.
-
-    A process that has just ended may still be giving its memory back.
-    """
-    end = time.monotonic() + _STILL_AT_MOST_S
-    reading = meters.read()
-    while time.monotonic() < end:
-        time.sleep(_STILL_S)
-        again = meters.read()
-        if again == reading:
-            break
-        reading = again
-    return reading
 
 
 class _Log:

@@ -12,15 +12,13 @@ from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
 from allocmark.cuda import driver, runtime
-from allocmark.experiments.context.stages import settled
 from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.shared.forked import in_fork
 from allocmark.machine.nvml import open_device
-from allocmark.meters.memory import MemoryMeters, context_exists
+from allocmark.meters.memory import CONTEXT_STATE, MemoryMeters, context_exists, settled
 from allocmark.schema.device_meters import NVML_DEVICE
 from allocmark.schema.figure import Axis, Figure
 
-ASKED = "cuDevicePrimaryCtxGetState"
 FLAG_FAILED = "call-failed"
 _EVENT_DISABLE_TIMING = 2
 
@@ -146,7 +144,9 @@ def _send(name: str, told: Mapping[str, Any], recorder: Recorder) -> None:
         flags = (FLAG_FAILED,)
         recorder.note(f"{name} failed", told["error"])
     recorder.figure(
-        Figure("context_created", "count", "exact", ASKED, axes, told["created"], flags=flags)
+        Figure(
+            "context_created", "count", "exact", CONTEXT_STATE, axes, told["created"], flags=flags
+        )
     )
     if told["bytes"] is not None:
         placed = axes | {"meter": NVML_DEVICE}

@@ -7,11 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators import registry
-from allocmark.allocators.base import Allocator
+from allocmark.allocators.base import Allocator, Tier
 from allocmark.experiments.core.experiment import Experiment, Profile
 from allocmark.experiments.core.request import Request
-from allocmark.experiments.shared.replay_helpers import allocator_of
 from allocmark.workloads import catalog
+
+
+def is_base(allocator: Allocator) -> bool:
+    """Whether every run measures an allocator."""
+    return allocator.tier is Tier.BASE
+
+
+def allocator_of(request: Request) -> Allocator:
+    """Return the allocator that a request names, in the child."""
+    return registry(request.allocator_file)[request.subject]
 
 
 class AllocatorExperiment(Experiment):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from allocmark.allocators.base import Allocator
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.machine.stack import BARE
 from allocmark.schema.figure import Figure
 from allocmark.system.units import GIB
@@ -80,6 +80,6 @@ class Experiment(ABC):
     def measure(self, request: Request, recorder: Recorder) -> None:
         """In the child: measure and report. What is raised ends this child only."""
 
-    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         """Return the document's figures: those of all children, unless a subclass joins them."""
         return [figure for outcome in outcomes for figure in outcome.figures]

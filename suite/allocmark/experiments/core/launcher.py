@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from typing import IO, Any
 
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.schema.documents import Failure, well_formed
 from allocmark.schema.figure import Axis, Figure, Series
 from allocmark.system import bytecode, interpreters
@@ -97,7 +97,7 @@ class Child:
         self._pipe = read_end
         self._tell(json.dumps(request.to_json()))
 
-    def run(self) -> Outcome:
+    def run(self) -> ChildOutcome:
         """Let it measure; return what it reported and how it ended."""
         begin = time.monotonic()
         self._tell("go")
@@ -192,8 +192,8 @@ class _Parsed:
             case "done":
                 self.finished = True
 
-    def seal(self) -> Outcome:
-        return Outcome(
+    def seal(self) -> ChildOutcome:
+        return ChildOutcome(
             *(self.request, self.seconds, self.figures, self.series),
             *(self.failures, self.notes, self.spent),
         )
@@ -224,12 +224,14 @@ def ending(code: int, stderr: str) -> str:
     return f"the process ended with exit code {code}" + (f": {last}" if last else "")
 
 
-def launch_all(requests: Sequence[Request], ahead: int = AHEAD) -> Generator[Outcome, None, None]:
+def launch_all(
+    requests: Sequence[Request], ahead: int = AHEAD
+) -> Generator[ChildOutcome, None, None]:
     """Run the requests one after another, `ahead` of them importing while one measures.
 
     Beside one that is to be alone none does, unless there are cores to spare.
     """
-    waiting: deque[Child | Outcome] = deque()
+    waiting: deque[Child | ChildOutcome] = deque()
     queue = deque(requests)
     last_alone = False
     try:
@@ -246,15 +248,15 @@ def launch_all(requests: Sequence[Request], ahead: int = AHEAD) -> Generator[Out
                 child.close()
 
 
-def _started(request: Request) -> Child | Outcome:
+def _started(request: Request) -> Child | ChildOutcome:
     """Start a child, or say why it could not be."""
     try:
         return Child(request)
     except NotMeasurableError as error:
-        return Outcome(request, 0.0, failures=[Failure("start", str(error))])
+        return ChildOutcome(request, 0.0, failures=[Failure("start", str(error))])
 
 
-def launch(request: Request) -> Outcome:
+def launch(request: Request) -> ChildOutcome:
     """Run one request."""
     (outcome,) = launch_all([request])
     return outcome

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from allocmark.experiments.core.experiment import Experiment
-from allocmark.experiments.core.request import Outcome
+from allocmark.experiments.core.request import ChildOutcome
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Axis, Figure
 
 
 def combined(
-    experiment: Experiment, outcomes: Sequence[Outcome], failures: list[Failure]
+    experiment: Experiment, outcomes: Sequence[ChildOutcome], failures: list[Failure]
 ) -> list[Figure]:
     """Join the outcomes; an experiment that cannot must not lose what its children read."""
     try:
@@ -22,7 +22,7 @@ def combined(
         return [figure for outcome in outcomes for figure in outcome.figures]
 
 
-def notes(outcomes: Sequence[Outcome]) -> dict[str, Axis | list[Axis]]:
+def notes(outcomes: Sequence[ChildOutcome]) -> dict[str, Axis | list[Axis]]:
     """Return the named values of all children: one where they agree, all where they differ."""
     told: dict[str, list[Axis]] = {}
     for outcome in outcomes:
@@ -33,9 +33,29 @@ def notes(outcomes: Sequence[Outcome]) -> dict[str, Axis | list[Axis]]:
     return {name: values[0] if len(values) == 1 else values for name, values in told.items()}
 
 
-def spent(outcomes: Sequence[Outcome]) -> dict[str, float]:
+def spent(outcomes: Sequence[ChildOutcome]) -> dict[str, float]:
     """Return the seconds of each stage over all children."""
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total.update(outcome.spent)
     return {name: round(seconds, 3) for name, seconds in total.items()}
+
+
+def fill(
+    outcomes: Sequence[ChildOutcome],
+    expected: Iterable[tuple[Mapping[str, Axis], Mapping[str, str]]],
+) -> list[Figure]:
+    """Return the figures of all children and, for each expected cell they lack, the reason.
+
+    `expected` pairs axes with a mapping of metric to unit.
+    """
+    found = [figure for outcome in outcomes for figure in outcome.figures]
+    have = {(figure.metric, tuple(sorted(figure.axes.items()))) for figure in found}
+    failures = [failure for outcome in outcomes for failure in outcome.failures]
+    why = failures[-1].reason if failures else "the probe ended before it came to this"
+    return found + [
+        Figure(metric, unit, "exact", "none", axes, reason=why)
+        for axes, metrics in expected
+        for metric, unit in metrics.items()
+        if (metric, tuple(sorted(axes.items()))) not in have
+    ]

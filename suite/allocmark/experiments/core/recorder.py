@@ -12,6 +12,8 @@ from allocmark.machine.stack import emulator_refusal
 from allocmark.schema.documents import ERROR_NOTE
 from allocmark.schema.figure import Axis, Figure, Series
 
+CLOCK = "perf_counter"
+"""The meter of times that a child reads itself, by Python's clock."""
 _ADVICE = " If reserved but unallocated memory is large"
 """From here on torch's message at an OOM recommends a setting, and a page about it."""
 

@@ -50,7 +50,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ChildOutcome:
     """What a child reported before it ended, however it ended.
 
     `notes` are named values that are not figures (settings in force, texts of errors), `spent`

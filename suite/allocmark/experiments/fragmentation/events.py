@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from allocmark.allocators.base import Allocator, Stats
-from allocmark.experiments.shared.replay_engine import Script, replay
+from allocmark.experiments.shared.event_replay import Script, replay
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads.event_trace import Op
 

@@ -40,12 +40,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability, Tier
-from allocmark.experiments.core.allocator_experiment import AllocatorExperiment
+from allocmark.experiments.core.allocator_experiment import (
+    AllocatorExperiment,
+    allocator_of,
+    is_base,
+)
 from allocmark.experiments.core.experiment import Profile
+from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Recorder, in_words
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.fragmentation.events import SERIES, every_event, keeps_counters
 from allocmark.experiments.shared.allocator_setting import setting_in_force
+from allocmark.experiments.shared.event_replay import Script, open_streams, restart
 from allocmark.experiments.shared.fragmentation_vector import (
     METRICS,
     Vector,
@@ -53,14 +59,6 @@ from allocmark.experiments.shared.fragmentation_vector import (
     missing,
     repeats_exactly,
     run_once,
-)
-from allocmark.experiments.shared.replay_engine import Script
-from allocmark.experiments.shared.replay_helpers import (
-    allocator_of,
-    fill,
-    is_base,
-    open_streams,
-    restart,
 )
 from allocmark.machine.stack import is_emulated
 from allocmark.schema.figure import Figure
@@ -112,7 +110,7 @@ class Fragmentation(AllocatorExperiment):
             with recorder.stage(workload):
                 _measure_workload(workload, allocator, request, recorder)
 
-    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         asked = _workloads(outcomes)
         figures = fill(outcomes, [({"workload": w}, METRICS) for w in asked])
         for workload in catalog.names() if asked else ():
@@ -169,7 +167,7 @@ def _send_requests(workload: str, allocator: Allocator, recorder: Recorder) -> N
         )
 
 
-def _workloads(outcomes: Sequence[Outcome]) -> list[str]:
+def _workloads(outcomes: Sequence[ChildOutcome]) -> list[str]:
     return [name for outcome in outcomes for name in outcome.request.parameters["workloads"]]
 
 

@@ -52,16 +52,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Tier
-from allocmark.experiments.core.allocator_experiment import AllocatorExperiment
+from allocmark.experiments.core.allocator_experiment import (
+    AllocatorExperiment,
+    allocator_of,
+    is_base,
+)
 from allocmark.experiments.core.experiment import Profile
+from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.latency.cells import CELLS, CROSS_SIZES, SIZES, expected
 from allocmark.experiments.latency.check import measure_check, measure_cost
 from allocmark.experiments.latency.hits import measure_hits
 from allocmark.experiments.latency.levels import Bench
 from allocmark.experiments.latency.misses import measure_misses
-from allocmark.experiments.shared.replay_helpers import allocator_of, fill, is_base
 from allocmark.meters.timing import library
 from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.schema.figure import Figure
@@ -127,7 +131,7 @@ class Latency(AllocatorExperiment):
         bench.quiet.tell(recorder.note)
         recorder.note("address layout", address_layout())
 
-    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         """Return the figures, with a reason in every cell that was not reached."""
         sizes = [size for o in outcomes for size in o.request.parameters["sizes"]]
         return fill(outcomes, expected(sizes))

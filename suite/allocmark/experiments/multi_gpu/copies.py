@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.torch_caching import import_torch
-from allocmark.experiments.context.stages import CLOCK
-from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.core.recorder import CLOCK, Recorder
 from allocmark.experiments.multi_gpu.devices import Cards, Cell, send
 from allocmark.experiments.multi_gpu.devices import cells as card_cells
 from allocmark.experiments.multi_gpu.forks import each_in_a_fork, shown_of

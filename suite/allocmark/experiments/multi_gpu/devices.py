@@ -7,11 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from allocmark.experiments.context.stages import Reading, settled
-from allocmark.experiments.context.triggers import ASKED
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.machine.nvml import open_card, processes_on, visible_cards
-from allocmark.meters.memory import MemoryMeters, context_exists
+from allocmark.meters.memory import CONTEXT_STATE, MemoryMeters, Reading, context_exists, settled
 from allocmark.schema.device_meters import METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.errors import NoGpuError
@@ -134,7 +132,7 @@ def send(
         for meter in meters:
             metered: dict[str, Axis] = {**place, "meter": meter}
             tell(f"{prefix}_bytes", "bytes", meter, metered, one.added[meter], recorder)
-        exact = (("context", ASKED, one.context), ("listed", NVML_LIST, one.listed))
+        exact = (("context", CONTEXT_STATE, one.context), ("listed", NVML_LIST, one.listed))
         for what, meter, told in exact:
             given: Any = {"reason": told} if isinstance(told, str) else {"value": told}
             figure = Figure(f"{prefix}_{what}", "count", "exact", meter, place, **given)

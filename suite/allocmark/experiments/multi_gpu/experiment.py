@@ -45,8 +45,9 @@ from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.cuda import runtime
 from allocmark.experiments.core.experiment import Experiment, Profile
+from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.multi_gpu.copies import copy_cells, measure_copies
 from allocmark.experiments.multi_gpu.devices import Cards, Cell, cards
 from allocmark.experiments.multi_gpu.modes import ALL, ONE, measure_mode, mode_cells
@@ -60,8 +61,7 @@ from allocmark.experiments.multi_gpu.stray_contexts import (
     stray_cells,
     touched_cells,
 )
-from allocmark.experiments.shared.replay_helpers import fill
-from allocmark.experiments.tensorflow_policy.programs import MODES, TensorFlow, environment_of
+from allocmark.experiments.shared.framework_programs import MODES, TensorFlow, environment_of
 from allocmark.machine.frameworks import why_absent
 from allocmark.machine.nvml import VISIBLE
 from allocmark.machine.stack import BARE
@@ -152,11 +152,11 @@ class SeveralGpus(Experiment):
             case "peers":
                 measure_peers(uuids, asked["samples"], recorder)
 
-    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         """Return the figures: those of like processes joined, and a reason in each cell without."""
         if not outcomes:
             return _on_one_gpu() if len(cards()) < _FEWEST else []
-        groups: dict[tuple[str, str], list[Outcome]] = {}
+        groups: dict[tuple[str, str], list[ChildOutcome]] = {}
         for outcome in outcomes:
             asked = outcome.request.parameters
             groups.setdefault((asked["part"], asked.get("visible", "")), []).append(outcome)

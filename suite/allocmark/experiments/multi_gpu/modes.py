@@ -6,11 +6,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from allocmark.allocators.tensorflow_gpu.causes import check_host_memory
-from allocmark.experiments.context.stages import CLOCK
-from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.core.recorder import CLOCK, Recorder, in_words
 from allocmark.experiments.multi_gpu.devices import Cards, Cell, Shown, missing, send, tell
 from allocmark.experiments.multi_gpu.devices import cells as card_cells
-from allocmark.experiments.tensorflow_policy.programs import GREEDY, LIMIT, TensorFlow
+from allocmark.experiments.shared.framework_programs import GREEDY, LIMIT, TensorFlow
 from allocmark.schema.device_meters import NVML_DEVICE
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.units import MIB

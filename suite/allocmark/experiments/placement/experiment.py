@@ -24,12 +24,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability
-from allocmark.experiments.core.allocator_experiment import AllocatorExperiment
+from allocmark.experiments.core.allocator_experiment import (
+    AllocatorExperiment,
+    allocator_of,
+    is_base,
+)
 from allocmark.experiments.core.experiment import Profile
+from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Recorder, in_words
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.allocator_setting import setting_in_force
-from allocmark.experiments.shared.replay_helpers import allocator_of, fill, is_base, restart
+from allocmark.experiments.shared.event_replay import restart
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.units import MIB
@@ -71,7 +76,7 @@ class Placement(AllocatorExperiment):
         with recorder.stage("placement"):
             measure_placement(allocator, recorder)
 
-    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         return fill(outcomes, _expected())
 
 

@@ -36,13 +36,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability
-from allocmark.experiments.core.allocator_experiment import AllocatorExperiment
+from allocmark.experiments.core.allocator_experiment import (
+    AllocatorExperiment,
+    allocator_of,
+    is_base,
+)
 from allocmark.experiments.core.experiment import Profile
+from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.pressure import counters, oom
 from allocmark.experiments.shared.allocator_setting import setting_in_force
-from allocmark.experiments.shared.replay_helpers import allocator_of, fill, is_base
 from allocmark.machine.stack import is_emulated
 from allocmark.schema.figure import Axis, Figure
 from allocmark.workloads import catalog
@@ -104,7 +108,7 @@ class Pressure(AllocatorExperiment):
                 recorder,
             )
 
-    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         # Each child's gaps have its own reasons.
         return [figure for one in outcomes for figure in fill([one], _expected(one.request))]
 

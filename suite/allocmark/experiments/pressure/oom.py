@@ -16,8 +16,7 @@ from allocmark.allocators.base import Allocator, Stats
 from allocmark.cuda import runtime
 from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.shared.ballast import STEP_BYTES, Ballast
-from allocmark.experiments.shared.replay_engine import Replay, Script, replay, spaced
-from allocmark.experiments.shared.replay_helpers import open_streams
+from allocmark.experiments.shared.event_replay import Replay, Script, open_streams, replay, spaced
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads import catalog

@@ -37,9 +37,15 @@ from allocmark.experiments.shared.allocator_setting import setting_in_force
 from allocmark.experiments.shared.ballast import STEP_BYTES, Ballast
 from allocmark.experiments.shared.capacity_bracket import narrow
 from allocmark.experiments.shared.driver_history import DriverHistory
+from allocmark.experiments.shared.event_replay import (
+    Script,
+    open_streams,
+    replay,
+    replay_until,
+    restart,
+    spaced,
+)
 from allocmark.experiments.shared.fragmentation_vector import POINTS, figures, run_once
-from allocmark.experiments.shared.replay_engine import Script, replay, replay_until, spaced
-from allocmark.experiments.shared.replay_helpers import open_streams, restart
 from allocmark.schema.figure import Figure
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads.event_trace import Op, Trace

@@ -14,7 +14,7 @@ import numpy as np
 
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import import_torch
-from allocmark.experiments.shared.replay_engine import Script
+from allocmark.experiments.shared.event_replay import Script
 from allocmark.workloads.event_trace import Op
 
 _MOST_ENTRIES = 20_000_000

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from allocmark.allocators.base import Allocator, Capability, Stats
 from allocmark.cuda import runtime
-from allocmark.experiments.shared.replay_engine import Replay, Script, replay, spaced
+from allocmark.experiments.shared.event_replay import Replay, Script, replay, spaced
 from allocmark.schema.figure import Figure, Kind
 from allocmark.schema.intervals import sampled_figure
 from allocmark.system.errors import NotMeasurableError

@@ -44,11 +44,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability, Tier
-from allocmark.experiments.core.allocator_experiment import AllocatorExperiment
+from allocmark.experiments.core.allocator_experiment import (
+    AllocatorExperiment,
+    allocator_of,
+    is_base,
+)
 from allocmark.experiments.core.experiment import Profile
+from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
-from allocmark.experiments.shared.replay_helpers import allocator_of, fill, is_base
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.streams import pools, tasks, threads
 from allocmark.experiments.streams.pools import POOL_BLOCK_BYTES, POOL_BLOCKS
 from allocmark.experiments.streams.tasks import SIZES, TASKS
@@ -119,7 +123,7 @@ class Streams(AllocatorExperiment):
             with recorder.stage("private pools"):
                 pools.measure(allocator, recorder)
 
-    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         """Return the figures, with a reason in every cell that was not reached."""
         return fill(
             outcomes,

@@ -9,7 +9,7 @@ from typing import Any
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.experiments.core.recorder import Recorder, in_words
-from allocmark.experiments.shared.replay_helpers import restart
+from allocmark.experiments.shared.event_replay import restart
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.units import MIB
 

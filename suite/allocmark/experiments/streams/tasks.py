@@ -11,7 +11,7 @@ from itertools import product
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.cuda import runtime
 from allocmark.experiments.core.recorder import Recorder, in_words
-from allocmark.experiments.shared.replay_helpers import restart
+from allocmark.experiments.shared.event_replay import restart
 from allocmark.meters.quiet import AT_ONE_PACE, Look, QuietCores
 from allocmark.schema.figure import Axis, Kind
 from allocmark.schema.flags import NOISY_CPU

@@ -12,7 +12,7 @@ from allocmark.allocators.base import Allocator, NativeCalls
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.cuda import runtime
 from allocmark.experiments.core.recorder import Recorder, in_words
-from allocmark.experiments.shared.replay_helpers import restart
+from allocmark.experiments.shared.event_replay import restart
 from allocmark.meters.timing import NativeLoop, ThreadEntry
 from allocmark.schema.figure import Axis
 from allocmark.schema.intervals import sampled_figure

@@ -43,9 +43,20 @@ from typing import Any
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.tensorflow_gpu.framework import QUIET
 from allocmark.experiments.core.experiment import Experiment, Profile
+from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.core.request import Outcome, Request
-from allocmark.experiments.shared.replay_helpers import fill
+from allocmark.experiments.core.request import ChildOutcome, Request
+from allocmark.experiments.shared.framework_programs import (
+    LIMIT,
+    MODES,
+    OTHER_WAYS,
+    SUBJECTS,
+    Program,
+    TensorFlow,
+    environment_of,
+    framework_of,
+    program_of,
+)
 from allocmark.experiments.tensorflow_policy.limits import (
     COMBINATIONS,
     above_cells,
@@ -63,17 +74,6 @@ from allocmark.experiments.tensorflow_policy.pairs import (
 )
 from allocmark.experiments.tensorflow_policy.points import card_bytes, measure_points
 from allocmark.experiments.tensorflow_policy.points import cells as point_cells
-from allocmark.experiments.tensorflow_policy.programs import (
-    LIMIT,
-    MODES,
-    OTHER_WAYS,
-    SUBJECTS,
-    Program,
-    TensorFlow,
-    environment_of,
-    framework_of,
-    program_of,
-)
 from allocmark.experiments.tensorflow_policy.steps import (
     cold_cells,
     measure_cold,
@@ -183,7 +183,7 @@ class TensorFlowPolicy(Experiment):
         if request.subject == LIMIT:
             send_above_limit(readings, card, recorder)
 
-    def combine(self, outcomes: Sequence[Outcome]) -> list[Figure]:
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         """Return the figures: cold ones joined, and for each cell without one the reason."""
         cold = [one for one in outcomes if one.request.parameters["part"] == COLD]
         rest = [one for one in outcomes if one.request.parameters["part"] != COLD]

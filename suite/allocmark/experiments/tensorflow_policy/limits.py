@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.shared.framework_programs import FORCED_GROWTH, TensorFlow, limit_bytes
 from allocmark.experiments.tensorflow_policy.points import CREATED, IMPORTED, LIVE, Readings, added
-from allocmark.experiments.tensorflow_policy.programs import FORCED_GROWTH, TensorFlow, limit_bytes
 from allocmark.experiments.tensorflow_policy.steps import error_of, tell_refused, used_bytes
 from allocmark.experiments.tensorflow_policy.worker import FIRST_BYTES
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS

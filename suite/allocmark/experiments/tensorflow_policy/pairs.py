@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from allocmark.experiments.context.stages import Reading, settled
 from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.tensorflow_policy.points import card_bytes
 from allocmark.experiments.tensorflow_policy.sharing import WAYS
 from allocmark.experiments.tensorflow_policy.worker import Worker
-from allocmark.meters.memory import MemoryMeters
+from allocmark.meters.memory import MemoryMeters, Reading, settled
 from allocmark.schema.device_meters import NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.errors import NotMeasurableError

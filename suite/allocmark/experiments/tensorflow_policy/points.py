@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from allocmark.experiments.context.stages import settled
 from allocmark.experiments.core.recorder import Recorder, in_words
-from allocmark.experiments.tensorflow_policy.programs import COUNTERS, tensor_set
+from allocmark.experiments.shared.framework_programs import COUNTERS, tensor_set
 from allocmark.experiments.tensorflow_policy.worker import Worker
 from allocmark.machine.nvml import open_device
-from allocmark.meters.memory import MemoryMeters
+from allocmark.meters.memory import MemoryMeters, settled
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.system.errors import NoGpuError, NotMeasurableError

@@ -14,7 +14,7 @@ from ctypes import byref, c_uint, c_void_p
 from typing import Any
 
 from allocmark.cuda import driver
-from allocmark.experiments.tensorflow_policy.programs import Program, Torch
+from allocmark.experiments.shared.framework_programs import Program, Torch
 from allocmark.system.errors import NotMeasurableError
 
 DRIVER, FRAMEWORK = WAYS = ("cuIpcGetMemHandle", "framework")

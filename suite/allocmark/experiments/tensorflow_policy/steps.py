@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.tensorflow_policy.programs import (
+from allocmark.experiments.shared.framework_programs import (
     LIMIT,
     Program,
     TensorFlow,

@@ -18,8 +18,7 @@ from typing import Any
 
 from allocmark.experiments.core.launcher import child_environment
 from allocmark.experiments.core.request import Request
-from allocmark.experiments.shared.worker_process import Companion, answer
-from allocmark.experiments.tensorflow_policy.programs import (
+from allocmark.experiments.shared.framework_programs import (
     Program,
     environment_of,
     framework_of,
@@ -27,6 +26,7 @@ from allocmark.experiments.tensorflow_policy.programs import (
     program_of,
     tensor_set,
 )
+from allocmark.experiments.shared.worker_process import Companion, answer
 from allocmark.experiments.tensorflow_policy.sharing import Handle, export, open_exported
 from allocmark.meters.memory import used_bytes_in_context
 from allocmark.system import interpreters

@@ -119,6 +119,18 @@ class Replay:
         return self.failed_event is None
 
 
+def open_streams(script: Script, allocator: Allocator) -> None:
+    """Create a workload's streams ahead of it: the driver takes memory for them too."""
+    if Capability.STREAMS in allocator.capabilities:
+        allocator.stream_handle(script.trace.streams - 1)
+
+
+def restart(allocator: Allocator) -> None:
+    """Return to the clean state where that can be done; a fresh process is clean."""
+    if Capability.RESTART in allocator.capabilities:
+        allocator.restart()
+
+
 Observer = Callable[[int], None]
 """Called with the index of the event just done."""
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocmark.allocators.base import Capability
-from allocmark.experiments.shared.replay_engine import Script, replay, spaced
+from allocmark.experiments.shared.event_replay import Script, replay, spaced
 from allocmark.workloads.event_trace import Op, Trace
 from tests.support.emulation import CountingAllocator, alloc, emulated, free, needs_torch, trace
 
@@ -141,7 +141,7 @@ def test_streams_wait_and_defer_on_torch() -> None:
     told = emulated(
         "1GiB",
         """
-from allocmark.experiments.shared.replay_engine import replay
+from allocmark.experiments.shared.event_replay import replay
 a = registry()["torch-native"]
 a.open(0)
 events = [alloc(0, 4 * MIB), (Op.HANDOFF, 0, 0, 1), (Op.RECORD_STREAM, 0, 0, 1), free(0)]
@@ -158,7 +158,7 @@ def test_is_fast_enough_over_torch() -> None:
     per_second = emulated(
         "1GiB",
         """
-from allocmark.experiments.shared.replay_engine import Script, replay
+from allocmark.experiments.shared.event_replay import Script, replay
 a = registry()["torch-native"]
 a.open(0)
 pairs = [e for b in range(30_000) for e in (alloc(b, 4096 + b % 7 * 512), free(b))]
