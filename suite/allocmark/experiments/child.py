@@ -30,10 +30,10 @@ def main(pipe: int) -> int:
     with os.fdopen(pipe, "w") as stream:
         recorder = Recorder(stream)
         try:
-            chosen.prepare(request)
+            measure = chosen.prepare(request)
             if sys.stdin.readline().strip() != "go":
                 return 0  # The parent has gone or has given up: nothing was asked for.
-            chosen.measure(request, recorder)
+            measure(recorder)
         except NotMeasurableError as error:
             recorder.failure(error.stage, in_words(error))
         except Exception as error:

@@ -51,7 +51,7 @@ All byte figures are of kind ``sampled``. Notes: ``<call> failed`` (the error's 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator
@@ -124,17 +124,18 @@ class Context(Experiment):
             for part, loading, limit_s in asked
         ]
 
-    def prepare(self, request: Request) -> None:
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
         begin = time.perf_counter()
         if request.parameters["part"] == "processes":
             self._workers = Workers(request.subject, request.device)
-            return
+            return super().prepare(request)
         self._subject = subject_of(request.subject)
         self._subject.load()
         self._import_seconds = time.perf_counter() - begin
         if request.parameters["part"] == "cold":
             # NVML creates no context, and a hundred processes need not wait for it.
             self._meters = MemoryMeters(request.device)
+        return super().prepare(request)
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         device = request.device

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator, Tier
 from allocmark.experiments.core.experiment import Experiment, Profile
+from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import Request
 from allocmark.workloads import catalog
 
@@ -59,10 +60,11 @@ class AllocatorExperiment(Experiment):
             for parameters in self.children(allocator, profile)
         ]
 
-    def prepare(self, request: Request) -> None:
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
         allocator_of(request).prepare()
         for workload in request.parameters.get("workloads", ()):
             catalog.load(workload)  # Unpacked while another child measures, and kept.
+        return super().prepare(request)
 
     def _allocator(self, subject: str) -> Allocator:
         return self._known.get(subject) or registry()[subject]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from allocmark.allocators.base import Allocator
@@ -51,7 +52,7 @@ PROFILES = {
 
 
 class Experiment(ABC):
-    """One question of the suite. `plan` and `combine` run in the parent, `measure` in the child."""
+    """One question of the suite. The child runs `prepare`, the parent all else."""
 
     name: ClassVar[str]
     alone: ClassVar[bool] = False
@@ -73,12 +74,17 @@ class Experiment(ABC):
     def requests(self, subject: str, profile: Profile) -> list[Request]:
         """Return the children to start for that subject, in order."""
 
-    def prepare(self, request: Request) -> None:
-        """In the child, before its turn: import what is slow, touch no GPU."""
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
+        """In the child, before its turn: import what is slow, touch no GPU. Return what measures.
 
-    @abstractmethod
+        An experiment is one object for all of its requests: what a process needs lies in what this
+        returns, by default `measure` with the request.
+        """
+        return partial(self.measure, request)
+
     def measure(self, request: Request, recorder: Recorder) -> None:
         """In the child: measure and report. What is raised ends this child only."""
+        raise NotImplementedError
 
     def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         """Return the document's figures: those of all children, unless a subclass joins them."""

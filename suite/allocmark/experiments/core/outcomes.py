@@ -9,6 +9,7 @@ from allocmark.experiments.core.experiment import Experiment
 from allocmark.experiments.core.request import ChildOutcome
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.metric import Metric
 
 
 def combined(
@@ -43,19 +44,24 @@ def spent(outcomes: Sequence[ChildOutcome]) -> dict[str, float]:
 
 def fill(
     outcomes: Sequence[ChildOutcome],
-    expected: Iterable[tuple[Mapping[str, Axis], Mapping[str, str]]],
+    expected: Iterable[tuple[Mapping[str, Axis], Mapping[str, str] | Sequence[Metric]]],
 ) -> list[Figure]:
     """Return the figures of all children and, for each expected cell they lack, the reason.
 
-    `expected` pairs axes with a mapping of metric to unit.
+    `expected` pairs axes with metrics, or with a mapping of their names to units.
     """
     found = [figure for outcome in outcomes for figure in outcome.figures]
     have = {(figure.metric, tuple(sorted(figure.axes.items()))) for figure in found}
     failures = [failure for outcome in outcomes for failure in outcome.failures]
     why = failures[-1].reason if failures else "the probe ended before it came to this"
-    return found + [
-        Figure(metric, unit, "exact", "none", axes, reason=why)
-        for axes, metrics in expected
-        for metric, unit in metrics.items()
-        if (metric, tuple(sorted(axes.items()))) not in have
-    ]
+    for axes, metrics in expected:
+        if isinstance(metrics, Mapping):
+            empty = [
+                Figure(metric, unit, "exact", "none", axes, reason=why)
+                for metric, unit in metrics.items()
+            ]
+        else:
+            empty = [metric.missing(why, axes) for metric in metrics]
+        place = tuple(sorted(axes.items()))
+        found += [figure for figure in empty if (figure.metric, place) not in have]
+    return found

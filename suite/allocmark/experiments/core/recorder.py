@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
 from allocmark.machine.stack import emulator_refusal
 from allocmark.schema.documents import ERROR_NOTE
 from allocmark.schema.figure import Axis, Figure, Series
+from allocmark.schema.metric import Metric
 
+Cell = tuple[Mapping[str, Axis], Sequence[Metric]]
+"""Axes, and the metrics that have a figure there."""
 CLOCK = "perf_counter"
 """The meter of times that a child reads itself, by Python's clock."""
 _ADVICE = " If reserved but unallocated memory is large"
@@ -51,6 +54,21 @@ class Recorder:
     ) -> None:
         """Send an empty cell with the reason why."""
         self.figure(Figure(metric, unit, "exact", "none", axes or {}, reason=reason))
+
+    def reading(
+        self, metric: Metric, meter: str, axes: Mapping[str, Axis], read: float | str
+    ) -> None:
+        """Send what a meter shows, or the reason why it shows nothing."""
+        if isinstance(read, str):
+            self.figure(metric.missing(read, axes, meter))
+        else:
+            self.figure(metric.figure(meter, axes, read))
+
+    def unfilled(self, cells: Iterable[Cell], reason: str) -> None:
+        """Send why some cells are empty."""
+        for axes, metrics in cells:
+            for metric in metrics:
+                self.figure(metric.missing(reason, axes))
 
     def series(self, name: str, axes: Mapping[str, Axis], **columns: Sequence[float]) -> None:
         """Send one curve."""

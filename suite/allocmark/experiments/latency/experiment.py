@@ -48,7 +48,7 @@ first), ``address layout``.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Tier
@@ -108,9 +108,9 @@ class Latency(AllocatorExperiment):
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
         return _LIMIT_S
 
-    def prepare(self, request: Request) -> None:
-        super().prepare(request)
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
         library()
+        return super().prepare(request)
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         allocator = allocator_of(request)

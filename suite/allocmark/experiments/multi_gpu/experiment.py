@@ -37,7 +37,7 @@ Each program is a process of its own. Of each there are, with its axes and ``gpu
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators import registry
@@ -123,7 +123,7 @@ class SeveralGpus(Experiment):
         parameters = {**asked, "uuids": list(uuids), "seen": seen or list(range(len(uuids)))}
         return Request(self.name, subject, _LIMIT_S, parameters, variables, self.framework(subject))
 
-    def prepare(self, request: Request) -> None:
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
         """Import; what follows in a fork must find the GPUs untouched."""
         match request.parameters["part"]:
             case "mode":
@@ -133,6 +133,7 @@ class SeveralGpus(Experiment):
                 runtime.library()
             case _:
                 import_torch()
+        return super().prepare(request)
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         asked = request.parameters

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -82,8 +82,9 @@ class ReplayRecording(Experiment):
     def requests(self, subject: str, profile: Profile) -> list[Request]:
         return []
 
-    def prepare(self, request: Request) -> None:
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
         allocator_for(request).prepare()
+        return super().prepare(request)
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         asked = request.parameters

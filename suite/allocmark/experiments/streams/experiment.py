@@ -40,7 +40,7 @@ Flag ``fewer-cpus``: more threads than processors to run them. Notes: ``cpus``, 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability, Tier
@@ -101,9 +101,9 @@ class Streams(AllocatorExperiment):
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
         return _LIMIT_S
 
-    def prepare(self, request: Request) -> None:
-        super().prepare(request)
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
         library()
+        return super().prepare(request)
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         allocator = allocator_of(request)

@@ -37,7 +37,7 @@ Notes hold the class and first line of every error, by what was done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator
@@ -133,7 +133,7 @@ class TensorFlowPolicy(Experiment):
         limit_s = _PAIRS_LIMIT_S if asked["part"] == PAIRED else _LIMIT_S
         return Request(self.name, subject, limit_s, asked, variables, framework_of(subject))
 
-    def prepare(self, request: Request) -> None:
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
         subject, device, asked = request.subject, request.device, request.parameters
         match asked["part"]:
             case "points":
@@ -145,6 +145,7 @@ class TensorFlowPolicy(Experiment):
             case _:
                 self._program = program_of(subject, device)
                 self._program.load()
+        return super().prepare(request)
 
     def measure(self, request: Request, recorder: Recorder) -> None:
         device, asked = request.device, request.parameters

@@ -1,0 +1,100 @@
+"""Experiments in parts: each process measures one, and a part knows the cells that it fills."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from allocmark.experiments.core.experiment import Experiment
+from allocmark.experiments.core.outcomes import fill
+from allocmark.experiments.core.recorder import Cell, Recorder
+from allocmark.experiments.core.request import ChildOutcome, Request
+from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.intervals import sampled_figure
+
+
+class Part(ABC):
+    """What one process measures of a subject: made in the child to do so, in the parent to plan.
+
+    `parameters` are plain data: ``part``, its name, and whatever else it needs.
+    """
+
+    limit_s: ClassVar[float]
+
+    def __init__(self, subject: str, parameters: Mapping[str, Any], device: int = 0) -> None:
+        self.subject, self.parameters, self.device = subject, parameters, device
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the variables that its process needs."""
+        return {}
+
+    def prepare(self) -> None:
+        """Import what is slow, touch no GPU."""
+
+    @abstractmethod
+    def measure(self, recorder: Recorder) -> None:
+        """Measure and report."""
+
+    @abstractmethod
+    def cells(self) -> Iterable[Cell]:
+        """Return every cell that it should fill."""
+
+
+class ExperimentOfParts(Experiment):
+    """An experiment whose requests name one of its `parts`."""
+
+    parts: ClassVar[Mapping[str, type[Part]]]
+
+    def request(self, subject: str, parameters: Mapping[str, Any]) -> Request:
+        """Return the request for a process of one part."""
+        part = self._part(subject, parameters)
+        return Request(
+            experiment=self.name,
+            subject=subject,
+            limit_s=part.limit_s,
+            parameters=parameters,
+            environment=part.environment(),
+            framework=self.framework(subject),
+        )
+
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
+        part = self._part(request.subject, request.parameters, request.device)
+        part.prepare()
+        return part.measure
+
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
+        """Return the figures: those of like processes joined, and a reason in each cell without."""
+        groups: dict[str, list[ChildOutcome]] = {}
+        for outcome in outcomes:
+            alike = json.dumps(outcome.request.parameters, sort_keys=True)
+            groups.setdefault(alike, []).append(outcome)
+        figures: list[Figure] = []
+        for group in groups.values():
+            asked = group[0].request
+            found = fill(group, self._part(asked.subject, asked.parameters).cells())
+            figures += _joined(found) if len(group) > 1 else found
+        return figures
+
+    def _part(self, subject: str, parameters: Mapping[str, Any], device: int = 0) -> Part:
+        return self.parts[parameters["part"]](subject, parameters, device)
+
+
+def _joined(figures: Iterable[Figure]) -> list[Figure]:
+    """Join the figures of one cell from several processes."""
+    groups: dict[tuple[str, tuple[tuple[str, Axis], ...]], list[Figure]] = {}
+    for figure in figures:
+        groups.setdefault((figure.metric, tuple(sorted(figure.axes.items()))), []).append(figure)
+    return [_of_all(group) for group in groups.values()]
+
+
+def _of_all(group: Sequence[Figure]) -> Figure:
+    found = [figure for figure in group if figure.value is not None]
+    if not found:
+        return group[0]
+    first = found[0]
+    samples = [figure.value for figure in found if figure.value is not None]
+    if first.kind == "exact" and len(set(samples)) == 1:
+        return first
+    return sampled_figure(first.metric, first.unit, first.kind, first.meter, first.axes, samples)
