@@ -11,7 +11,7 @@ from allocmark.claims.case import Case
 from allocmark.claims.functions import FUNCTIONS
 from allocmark.claims.scores import Sign
 from allocmark.report.page import page
-from allocmark.store.early import LEAD_EVENTS
+from allocmark.schema.metrics.pressure import LEAD_EVENTS
 from tests.support import claims_samples as samples
 from tests.support.claims_samples import EXPANDABLE, NATIVE, At, at, run
 

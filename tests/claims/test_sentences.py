@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from allocmark.claims import catalog, context, torch_traits
+from allocmark.claims import catalog, context
 from allocmark.claims.claim import Ruling, Verdict
 from allocmark.claims.judge import ruled
 from allocmark.experiments.context import triggers
-from allocmark.meters import quiet
 from allocmark.report.page import page
 from allocmark.store.frame import load
 from allocmark.store.panel import panels
@@ -122,13 +121,13 @@ def test_requests_to_the_driver_are_not_called_calls() -> None:
     assert all("requests" in one.what.en for one in verdict.evidence)
 
 
-def _hit_and_miss(root: Path, meter: str, notes: Mapping[str, float]) -> Verdict:
+def _hit_and_miss(root: Path, scaled: bool, notes: Mapping[str, float]) -> Verdict:
     place = {"call": "pair", "level": "allocator", "wait": "host", "bytes": 2 * MIB}
     made = [
         samples.figure(at("latency", NATIVE, "call_ns", path=path, **place), ns)
         for path, ns in (("hit", 600), ("miss", 50_000))
     ]
-    made[0] = replace(made[0], meter=meter)
+    made[0] = replace(made[0], scaled_to_core_speed=scaled)
     return _alone(root, "latency", "pt-late-free", made, conditions={"notes": dict(notes)})
 
 
@@ -137,19 +136,18 @@ def _times(verdict: Verdict) -> float | None:
 
 
 def test_a_miss_is_set_against_a_hit_by_the_same_clock(tmp_path: Path) -> None:
-    paced = f"native loop{quiet.AT_ONE_PACE}"
     notes = {"core pace ns": 600.0, "core pace seen ns": 500.0}
-    verdict = _hit_and_miss(tmp_path / "paced", paced, notes)
+    verdict = _hit_and_miss(tmp_path / "scaled", True, notes)
     assert verdict.ruling is HOLDS
     assert _times(verdict) == pytest.approx(100)
     said = _said(verdict)
     assert "500 ns for alloc and free by the clock (600 ns at one core pace)" in said
 
-    unseen = _hit_and_miss(tmp_path / "unseen", paced, {"core pace ns": 600.0})
+    unseen = _hit_and_miss(tmp_path / "unseen", True, {"core pace ns": 600.0})
     assert _times(unseen) == 50_000 / 600
     assert "clocks that are not the same" in _said(unseen)
 
-    plain = _hit_and_miss(tmp_path / "plain", "native loop", notes)
+    plain = _hit_and_miss(tmp_path / "plain", False, notes)
     assert _times(plain) == 50_000 / 600
     assert "clock" not in _said(plain)
 
@@ -182,5 +180,4 @@ def test_whether_more_retries_are_worse_is_part_of_the_verdict() -> None:
 
 
 def test_words_of_the_record_are_those_that_probes_write() -> None:
-    assert torch_traits.AT_ONE_PACE == quiet.AT_ONE_PACE
     assert context.CALL_FAILED == triggers.FLAG_FAILED

@@ -343,7 +343,7 @@ def test_times_given_at_two_paces_are_brought_to_one() -> None:
     """The same hits, given at the pace of one night and at another's; what waits is as it was."""
 
     def paced(pace: float, run: str) -> Document:
-        seen = [replace(stepped(f, pace / 100), meter="loop, at one core pace") for f in hits(1)]
+        seen = [replace(stepped(f, pace / 100), scaled_to_core_speed=True) for f in hits(1)]
         notes = {"notes": {"core pace ns": pace}}
         one = document(*seen, timed([5.0, 6.0, 7.0], path="miss", bytes=512), run=run)
         return replace(one, conditions={**one.conditions, **notes})

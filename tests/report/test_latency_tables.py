@@ -22,7 +22,7 @@ def _abouts(root: Path, calls: dict[int, int]) -> dict[str, str]:
         for size, held in calls.items():
             for call, n in (("alloc", held), ("free", held), ("pair", 32)):
                 axes = {"path": "hit", "call": call, "level": level, "wait": "host", "bytes": size}
-                meter = f"native loop, {n} calls a batch, at one core pace"
+                meter = f"native loop, {n} calls a batch"
                 figures.append(sampled_figure("call_ns", "ns", "time", meter, axes, [5.0] * 9))
                 figures.append(Figure("call_p99_ns", "ns", "time", "singly", axes, 7.0))
     samples.put(root, samples.document("latency", "torch-native", figures))

@@ -140,6 +140,7 @@ _NO_TEXT: tuple[object, ...] = (None, 7, [], {})
         *_in_figure("metric", *_NO_TEXT),
         *_in_figure("unit", *_NO_TEXT),
         *_in_figure("meter", *_NO_TEXT),
+        *_in_figure("scaled_to_core_speed", None, 1, "yes", []),
         *_in_figure("kind", *_NO_TEXT, "guessed"),
         *_in_figure("reason", 7, [], of=2),
         *_in_figure("value", "2", [], {}, True, _NAN, _INFINITE, -_INFINITE, _HUGE),

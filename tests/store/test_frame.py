@@ -72,7 +72,7 @@ def test_a_figure_is_one_row_with_its_document_and_axes(tmp_path: Path) -> None:
         "probe": "latency", "subject": "torch-native", "emulated": False,
         "metric": "pair_ns", "unit": "ns", "kind": "time", "meter": "loop",
         "flags": "wide-interval;other", "value": 5.0, "low": 4.0, "high": 9.0, "n": 3.0,
-        "minimum": 4.0, "maximum": 9.0, "bytes": 512, "path": "hit",
+        "minimum": 4.0, "maximum": 9.0, "scaled_to_core_speed": False, "bytes": 512, "path": "hit",
     }  # fmt: skip
 
 

@@ -329,5 +329,8 @@ def changed(changes: Sequence[tuple[At, float]]) -> Panel:
         if not mask.any():
             raise KeyError(f"{place} is no figure of the record")
         figures.loc[mask, ["value", "minimum", "maximum"]] = value
+        if value != value:
+            reasons = figures["reason"].astype(object)
+            figures["reason"] = reasons.mask(mask, "taken away").astype("category")
     store = Store(shown.store.root, figures, shown.store.sources)
     return Panel(store, shown.machine, shown.emulated, shown.shown, ())

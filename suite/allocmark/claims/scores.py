@@ -15,7 +15,7 @@ from allocmark.claims.case import Case, MissingFigureError, Row
 from allocmark.claims.claim import Ruling
 from allocmark.claims.functions import FUNCTIONS
 from allocmark.claims.text import Text
-from allocmark.store.early import LEAD_EVENTS
+from allocmark.schema.metrics.pressure import LEAD_EVENTS
 
 PROBE = "pressure"
 CACHE_SHARE = 0.3

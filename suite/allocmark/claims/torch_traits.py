@@ -8,6 +8,7 @@ from allocmark.claims.case import Case, Row
 from allocmark.claims.claim import Claim, Ruling, Verdict
 from allocmark.claims.text import Text
 from allocmark.claims.torch_streams import no_lock, stream_pools
+from allocmark.schema.notes import CORE_SPEED_NS, CORE_SPEED_SEEN_NS
 from allocmark.system.units import MIB
 
 SECTION = "3.2 table"
@@ -17,8 +18,6 @@ LEAST = 2 * MIB
 _FEWER = 0.5
 _TIMED_BYTES = 2 * MIB
 _FASTER = 2.0
-AT_ONE_PACE = ", at one core pace"
-"""How the meter of times ends that were brought to the machine's core pace."""
 
 
 def _taken(case: Case, size: float) -> Row:
@@ -178,7 +177,7 @@ def _times_longer(case: Case, rows: Sequence[Row]) -> tuple[float, Text]:
             "At 2 MiB a hit takes {hit} for alloc and free, a miss {miss}: {times} times as long.",
             "2 MiB 时命中的申请加释放为 {hit}，未命中为 {miss}，相差 {times} 倍。",
         )
-    pace, seen = case.noted(hit, "core pace ns"), case.noted(hit, "core pace seen ns")
+    pace, seen = case.noted(hit, CORE_SPEED_NS), case.noted(hit, CORE_SPEED_SEEN_NS)
     if pace is None or seen is None:
         return case.work_out("times", what, "ratio", rows), Text(
             "At 2 MiB a hit takes {hit} for alloc and free at one core pace, a miss {miss} by the "
@@ -202,7 +201,7 @@ def _times_longer(case: Case, rows: Sequence[Row]) -> tuple[float, Text]:
 
 
 def _at_one_pace(row: Row) -> bool:
-    return str(row["meter"]).endswith(AT_ONE_PACE)
+    return bool(row["scaled_to_core_speed"])
 
 
 def _frag(case: Case) -> Verdict:

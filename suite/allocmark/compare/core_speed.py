@@ -11,12 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from allocmark.compare.run_set import Source
+from allocmark.schema import notes
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Figure
-
-_NOTE = "core pace ns"
-_METER = ", at one core pace"
-"""How the meter of such a figure ends."""
 
 Paces = dict[str, float]
 """By machine: the pace to which its figures are brought."""
@@ -35,8 +32,8 @@ def stepped(figure: Figure, factor: float) -> Figure:
 
 def pace_of(document: Document) -> float | None:
     """Return the pace at which a document gives its times, None where it says none."""
-    notes = document.conditions.get("notes")
-    pace = notes.get(_NOTE) if isinstance(notes, dict) else None
+    found = document.conditions.get(notes.NOTES)
+    pace = found.get(notes.CORE_SPEED_NS) if isinstance(found, dict) else None
     if isinstance(pace, bool) or not isinstance(pace, int | float):
         return None
     return float(pace) if pace > 0 else None
@@ -54,6 +51,6 @@ def paces(sources: Iterable[Source]) -> Paces:
 
 def at_pace(figure: Figure, pace: float | None, wanted: float | None) -> Figure:
     """Return the figure, given at `pace`, at the pace `wanted`."""
-    if pace is None or wanted is None or pace == wanted or not figure.meter.endswith(_METER):
+    if pace is None or wanted is None or pace == wanted or not figure.scaled_to_core_speed:
         return figure
     return stepped(figure, wanted / pace)

@@ -122,7 +122,10 @@ def _sent(path: Path) -> _Sent | str:
         return document
     figures = document.figures
     places = [(f.metric, f.unit, f.kind, f.meter, f.axes) for f in figures]
-    contents = [(f.value, f.samples, f.counts, f.interval, f.reason, f.flags) for f in figures]
+    contents = [
+        (f.value, f.samples, f.counts, f.interval, f.reason, f.flags, f.scaled_to_core_speed)
+        for f in figures
+    ]
     return _Sent(replace(document, figures=()), pickle.dumps(places), contents)
 
 
@@ -154,7 +157,7 @@ def _loads(text: bytes) -> Any:
         data = documents.parse(_LONG.sub(lift, text))
     except ValueError:  # Damaged, which it will be again, or a text in it looks like such a list.
         return documents.parse(text)
-    if not isinstance(data, dict) or data.get("schema") != documents.SCHEMA:
+    if not isinstance(data, dict) or data.get("schema") not in documents.READABLE:
         return data
     try:
         columns = (column for curve in data["series"] for column in curve["columns"].values())

@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import Generic, NamedTuple, TypeVar
 
 from allocmark.meters.timing import clock, library
+from allocmark.schema import notes
 
 Reading = TypeVar("Reading")
 
@@ -35,8 +36,6 @@ TOLERANCE = 1.1
 _ON_ONE_CORE = 32
 """Readings kept before the next core's turn: cores differ, and a median should not depend on which
 one the process was started on."""
-AT_ONE_PACE = ", at one core pace"
-"""How the meter of readings ends that were brought to one pace."""
 _WARM_UP = 4
 """Reference works after a move, before one is believed: a core that has just been moved to has
 nothing of ours in its caches, and the first takes four times as long on the quietest."""
@@ -135,10 +134,10 @@ class QuietCores:
 
     def tell(self, note: Callable[[str, float], None]) -> None:
         """Note what belongs to the conditions of the readings."""
-        note("refused readings", round(self.refused_share, 3))
-        note("core pace ns", self.pace_ns)
+        note(notes.REFUSED_READINGS, round(self.refused_share, 3))
+        note(notes.CORE_SPEED_NS, self.pace_ns)
         if self._paces:
-            note("core pace seen ns", statistics.median(self._paces))
+            note(notes.CORE_SPEED_SEEN_NS, statistics.median(self._paces))
 
     def settle(self) -> bool:
         """Move to a core that is quiet now, or to some core where none is; return if it moved."""

@@ -15,15 +15,18 @@ import re
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from allocmark.schema.figure import Figure, Series, check_axes
+from allocmark.schema.old_spellings import respelled
 from allocmark.system.errors import DocumentError, NewerDocumentError, UnreadableDocumentError
 
-SCHEMA = 1
+SCHEMA = 2
+READABLE = (1, SCHEMA)
+"""Documents of schema 1 differ in spellings, see `old_spellings`."""
 SUFFIX = ".json.gz"
 ERROR_NOTE = "error: "
 """How the name of a note begins that quotes an error; what follows says when it was raised."""
@@ -164,7 +167,7 @@ def read(path: Path, loads: Callable[[bytes], Any] = parse) -> Document:
             raise DocumentError(f"{path} is not an allocmark document: move it out of the results")
         if type(data["schema"]) is not int:
             raise ValueError("its schema is no whole number")
-        if data["schema"] != SCHEMA:
+        if data["schema"] not in READABLE:
             raise NewerDocumentError(
                 f"{path} has schema {data['schema']}, this allocmark reads {SCHEMA}: "
                 "upgrade allocmark"
@@ -200,6 +203,7 @@ def _checked(data: dict[str, Any]) -> Document:
         if type(data.get(name)) is not list:
             raise ValueError(f"its {name} are no list")
     data["figures"] = figures = [Figure.from_json(figure) for figure in data["figures"]]
+    schema, data["schema"] = data["schema"], SCHEMA
     data["series"] = [Series.from_json(series) for series in data["series"]]
     data["failures"] = [Failure(**failure) for failure in data["failures"]]
     document = Document(**data)
@@ -219,7 +223,9 @@ def _checked(data: dict[str, Any]) -> Document:
         figure.check()
     for series in document.series:
         series.check()
-    return document
+    if schema == SCHEMA:
+        return document
+    return replace(document, figures=respelled(document.probe, figures))
 
 
 def _check_conditions(conditions: Mapping[str, Any]) -> None:

@@ -16,6 +16,8 @@ Kind = Literal["exact", "sampled", "time"]
 """
 _KINDS = frozenset(get_args(Kind))
 _NUMBERS = frozenset((int, float))
+SCALED_WORDS = ", at one core pace"
+"""What a reader is told behind the meter of times that were scaled to one core speed."""
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 """Types of JSON that are no list and no object."""
 
@@ -30,7 +32,9 @@ class Figure:
     read (a lossless histogram for distributions of thousands). `value` is the reported one (the
     median of samples unless the metric says otherwise; of exact ones the first), `interval` the
     95 % interval of it.
-    A figure without a value has a `reason`, in words for the reader of the table.
+    A figure without a value has a `reason`, in words for the reader of the table. Times that are
+    `scaled_to_core_speed` are what they would be at the speed that the document's note
+    `notes.CORE_SPEED_NS` gives; others are as read.
     """
 
     metric: str
@@ -44,14 +48,21 @@ class Figure:
     interval: tuple[float, float] | None = None
     reason: str | None = None
     flags: Sequence[str] = ()
+    scaled_to_core_speed: bool = False
 
     def __post_init__(self) -> None:
         if (self.value is None) == (self.reason is None):
             raise ValueError(f"{self.metric}: a figure has either a value or a reason")
 
+    @property
+    def shown_meter(self) -> str:
+        """The meter, and what was made of its readings, in words for the reader of the table."""
+        return f"{self.meter}{SCALED_WORDS}" if self.scaled_to_core_speed else self.meter
+
     def to_json(self) -> dict[str, Any]:
         """Return the fields that are set."""
-        kept = {k: v for k, v in asdict(self).items() if v is not None and v != () and v != []}
+        kept = {k: v for k, v in asdict(self).items() if v is not None and v is not False}
+        kept = {k: v for k, v in kept.items() if v != () and v != []}
         kept["axes"] = dict(self.axes)
         return kept
 
@@ -77,6 +88,7 @@ class Figure:
             and type(self.kind) is str
             and self.kind in _KINDS
             and (self.reason is None or type(self.reason) is str)
+            and type(self.scaled_to_core_speed) is bool
         ):
             texts = (self.metric, self.unit, self.kind, self.meter, self.reason)
             told = ", ".join(repr(text)[:40] for text in texts)

@@ -9,18 +9,19 @@ from typing import Literal
 from allocmark.schema.figure import Axis, Figure, Kind
 
 Better = Literal["less", "more", "neither"]
-_SCALED = ", at one core pace"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One metric of one experiment: all that is the same in each of its figures.
 
-    `name` ends in the unit where there is one. `axes` are the names of what places a figure within
-    its document. `kind` is that of most figures: a metric that is ``exact`` may have ``sampled``
-    ones, of allocators that do not repeat to the byte or of meters that others disturb.
+    `experiment` is its name in documents, `name` ends in the unit where there is one, `axes` are
+    the names of what places a figure within its document. `kind` is that of most figures: a metric
+    that is ``exact`` may have ``sampled`` ones, of allocators that do not repeat to the byte or of
+    meters that others disturb.
     """
 
+    experiment: str
     name: str
     unit: str
     kind: Kind
@@ -46,13 +47,14 @@ class Metric:
             metric=self.name,
             unit=self.unit,
             kind=kind or self.kind,
-            meter=f"{meter}{_SCALED}" if scaled_to_core_speed else meter,
+            meter=meter,
             axes=axes,
             value=value,
             samples=samples,
             counts=counts,
             interval=interval,
             flags=flags,
+            scaled_to_core_speed=scaled_to_core_speed,
         )
 
     def sampled(
@@ -72,9 +74,9 @@ class Metric:
         # It loads scipy, which takes a second of each process that only asks for names.
         from allocmark.schema.intervals import sampled_figure
 
-        meter = f"{meter}{_SCALED}" if scaled_to_core_speed else meter
         made = sampled_figure(self.name, self.unit, kind or self.kind, meter, axes, samples)
-        return replace(made, flags=(*made.flags, *flags))
+        flags = (*made.flags, *flags)
+        return replace(made, flags=flags, scaled_to_core_speed=scaled_to_core_speed)
 
     def missing(
         self,

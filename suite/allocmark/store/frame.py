@@ -23,7 +23,13 @@ import pandas as pd
 from allocmark.schema import documents
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Figure, Series
-from allocmark.store.frame_columns import DOCUMENT_COLUMNS, FIXED_COLUMNS, NUMBER_COLUMNS, Rows
+from allocmark.store.frame_columns import (
+    DOCUMENT_COLUMNS,
+    FIXED_COLUMNS,
+    NUMBER_COLUMNS,
+    SCALED,
+    Rows,
+)
 from allocmark.system.errors import DocumentError, NoResultsError
 
 __all__ = [
@@ -218,7 +224,8 @@ def _row(figure: Figure) -> dict[str, Any]:
         "metric": figure.metric,
         "unit": figure.unit,
         "kind": figure.kind,
-        "meter": figure.meter,
+        "meter": figure.shown_meter,
+        SCALED: figure.scaled_to_core_speed,
         "axes": figure.axes,
         "value": value,
         "low": float(low),

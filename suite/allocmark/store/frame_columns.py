@@ -13,7 +13,8 @@ import pandas as pd
 DOCUMENT_COLUMNS = ("machine", "stack", "profile", "run", "probe", "subject", "emulated")
 TEXT_COLUMNS = ("metric", "unit", "kind", "meter", "reason", "flags")
 NUMBER_COLUMNS = ("value", "low", "high", "n", "minimum", "maximum")
-FIXED_COLUMNS = ("document", *DOCUMENT_COLUMNS, *TEXT_COLUMNS, *NUMBER_COLUMNS)
+SCALED = "scaled_to_core_speed"
+FIXED_COLUMNS = ("document", *DOCUMENT_COLUMNS, *TEXT_COLUMNS, *NUMBER_COLUMNS, SCALED)
 _FIXED = frozenset(FIXED_COLUMNS)
 
 
@@ -80,6 +81,7 @@ class Rows:
         self.length = 0
         self.text = {name: Text() for name in TEXT_COLUMNS}
         self.numbers: dict[str, array[float]] = {name: array("d") for name in NUMBER_COLUMNS}
+        self.scaled = array("b")
         self.axes: dict[str, Sparse] = {}
 
     def extend(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -88,6 +90,7 @@ class Rows:
             text.extend(row[name] for row in rows)
         for name, numbers in self.numbers.items():
             numbers.extend([row[name] for row in rows])
+        self.scaled.extend([row[SCALED] for row in rows])
         for position, row in enumerate(rows, self.length):
             for axis_name, value in row["axes"].items():
                 axis = self._axis(f"axis_{axis_name}" if axis_name in _FIXED else axis_name)
@@ -101,6 +104,7 @@ class Rows:
             text.append(other.text[name])
         for name, numbers in self.numbers.items():
             numbers.extend(other.numbers[name])
+        self.scaled.extend(other.scaled)
         for name, axis in other.axes.items():
             self._axis(name).append(axis, self.length)
         self.length += other.length
@@ -125,5 +129,6 @@ class Rows:
                 columns[name] = pd.Categorical.from_codes(codes[owner], categories)
         columns |= {name: text.column() for name, text in self.text.items()}
         columns |= {name: np.asarray(numbers) for name, numbers in self.numbers.items()}
+        columns[SCALED] = np.asarray(self.scaled, dtype=bool)
         columns |= {name: self.axes[name].column(self.length) for name in sorted(self.axes)}
         return pd.DataFrame(columns)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from allocmark import allocators
 from allocmark.allocators.base import Tier
-from allocmark.store.frame import DOCUMENT_COLUMNS, NUMBER_COLUMNS
+from allocmark.store.frame_columns import NUMBER_COLUMNS, SCALED
 from allocmark.store.number_text import UNIT_ENDINGS
 from allocmark.store.table import Cell, Style, empty, figure, label
 from allocmark.system.units import KIB, format_bytes, parse_bytes
@@ -21,9 +21,9 @@ NOT_MEASURED = "not part of this run"
 _ROUND = KIB
 """Sizes on an axis are round but for a step of less."""
 
-_NO_AXES = {"document", *DOCUMENT_COLUMNS, *NUMBER_COLUMNS, "unit", "kind", "reason", "flags"} - {
-    "probe",
-    "subject",
+_NO_AXES = {
+    *("document", "machine", "stack", "profile", "run", "emulated"),
+    *(*NUMBER_COLUMNS, SCALED, "unit", "kind", "reason", "flags"),
 }
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from allocmark.store.early import without_unread
 from allocmark.store.frame import FIXED_COLUMNS, Source, Store
 from allocmark.store.grid import NOT_MEASURED
 
@@ -97,11 +96,7 @@ def _used(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def panels(store: Store) -> list[Panel]:
-    """Return the panels of a store: hardware first, then by machine and stack.
-
-    Their store has no sign that nobody can have read, see `allocmark.store.early`.
-    """
-    store = without_unread(store)
+    """Return the panels of a store: hardware first, then by machine and stack."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, source in enumerate(store.sources):
         groups.setdefault(_group(source), []).append(index)

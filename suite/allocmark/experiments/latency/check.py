@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
@@ -15,24 +14,26 @@ from allocmark.allocators.torch_caching import import_torch
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.latency.cells import CROSS_SIZES, LEVELS, Cell
 from allocmark.experiments.latency.levels import Bench
-from allocmark.meters.quiet import AT_ONE_PACE
 from allocmark.meters.timing import Loop, NativeLoop
 from allocmark.meters.timing_cross import CrossCheck
 from allocmark.meters.timing_python import PythonLoop, nothing
-from allocmark.schema.figure import Axis, Figure
-from allocmark.schema.intervals import sampled_figure
+from allocmark.schema.figure import Figure
+from allocmark.schema.flags import OVER_10_PERCENT, OVER_20_NS
+from allocmark.schema.metrics import latency as metrics
 from allocmark.system.errors import NotMeasurableError
 
 EMPTY_PAIR_NS = 20
-FLAG_EMPTY = "over-20-ns"
 CROSS_TOLERANCE = 0.10
-FLAG_CROSS = "over-10-percent"
 
 _NATIVE_PAIRS, _PYTHON_PAIRS = 2000, 200
 _CROSS_PAIRS = 32
 _CLOCK_RUNS = 20
 _WARM_UP_S = 0.05
-_UNITS = {"cross_check_loop_ns": "ns", "cross_check_program_ns": "ns", "cross_check_ratio": "ratio"}
+_CROSS_CHECK = (
+    metrics.CROSS_CHECK_LOOP_NS,
+    metrics.CROSS_CHECK_PROGRAM_NS,
+    metrics.CROSS_CHECK_RATIO,
+)
 
 
 def measure_cost(bench: Bench, batches: int, recorder: Recorder) -> None:
@@ -42,22 +43,26 @@ def measure_cost(bench: Bench, batches: int, recorder: Recorder) -> None:
         loop = bench.loops.get(level)
         if loop is None:
             why = bench.why_empty(Cell("miss", "pair", level, "host")) or ""
-            recorder.missing("empty_pair_ns", "ns", why, {"level": level})
-            recorder.missing("clock_ns", "ns", why, {"level": level})
+            for metric in (metrics.EMPTY_PAIR_NS, metrics.CLOCK_NS):
+                recorder.figure(metric.missing(why, {"level": level}))
             continue
         empty, pairs = _empty(bench, loop)
         taken = bench.quiet.take(partial(empty.pairs, 0, pairs), batches)
         samples = [round(pair_ns * factor, 3) for pair_ns, factor in taken]
-        meter = f"{loop.meter}, {pairs} empty pairs a batch{AT_ONE_PACE}"
-        figure = sampled_figure("empty_pair_ns", "ns", "time", meter, {"level": level}, samples)
+        meter = f"{loop.meter}, {pairs} empty pairs a batch"
+        figure = metrics.EMPTY_PAIR_NS.sampled(
+            meter, {"level": level}, samples, scaled_to_core_speed=True
+        )
         if isinstance(loop, NativeLoop) and (figure.value or 0) > EMPTY_PAIR_NS:
-            figure = replace(figure, flags=(*figure.flags, FLAG_EMPTY))
+            figure = replace(figure, flags=(*figure.flags, OVER_20_NS))
         recorder.figure(figure)
         clock = bench.clock if isinstance(loop, NativeLoop) else "perf_counter_ns"
         runs = bench.quiet.take(loop.clock_ns, _CLOCK_RUNS)
         samples = [round(float(np.median(clock_ns)) * factor, 1) for clock_ns, factor in runs]
-        meter = f"{clock}, medians of {len(runs.readings[0])} readings{AT_ONE_PACE}"
-        recorder.figure(sampled_figure("clock_ns", "ns", "time", meter, {"level": level}, samples))
+        meter = f"{clock}, medians of {len(runs.readings[0])} readings"
+        recorder.figure(
+            metrics.CLOCK_NS.sampled(meter, {"level": level}, samples, scaled_to_core_speed=True)
+        )
 
 
 def measure_check(bench: Bench, batches: int, recorder: Recorder) -> None:
@@ -66,8 +71,8 @@ def measure_check(bench: Bench, batches: int, recorder: Recorder) -> None:
         try:
             figures = _check(bench, size, batches)
         except NotMeasurableError as error:
-            for metric, unit in _UNITS.items():
-                recorder.missing(metric, unit, str(error), {"bytes": size})
+            for metric in _CROSS_CHECK:
+                recorder.figure(metric.missing(str(error), {"bytes": size}))
         else:
             for figure in figures:
                 recorder.figure(figure)
@@ -116,15 +121,13 @@ def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
     bench.clean()
     axes = {"bytes": size}
     ratios = [their / our for their, our in zip(theirs, ours, strict=True)]
-    ratio = sampled_figure("cross_check_ratio", "ratio", "time", "both", axes, ratios)
+    ratio = metrics.CROSS_CHECK_RATIO.sampled("both", axes, ratios)
     if abs((ratio.value or 0) - 1) > CROSS_TOLERANCE:
-        ratio = replace(ratio, flags=(*ratio.flags, FLAG_CROSS))
+        ratio = replace(ratio, flags=(*ratio.flags, OVER_10_PERCENT))
     return [
-        _at_one_pace("cross_check_loop_ns", loop.meter, axes, ours),
-        _at_one_pace("cross_check_program_ns", program.meter, axes, theirs),
+        metrics.CROSS_CHECK_LOOP_NS.sampled(loop.meter, axes, ours, scaled_to_core_speed=True),
+        metrics.CROSS_CHECK_PROGRAM_NS.sampled(
+            program.meter, axes, theirs, scaled_to_core_speed=True
+        ),
         ratio,
     ]
-
-
-def _at_one_pace(metric: str, meter: str, axes: Mapping[str, Axis], samples: list[float]) -> Figure:
-    return sampled_figure(metric, "ns", "time", f"{meter}{AT_ONE_PACE}", axes, samples)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from math import ceil
@@ -15,20 +15,18 @@ from numpy.typing import NDArray
 
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.latency.cells import (
-    CALL,
     CELLS,
     LEVELS,
-    P99,
     WAITS,
     Cell,
     stream_ordered,
 )
 from allocmark.experiments.latency.levels import Bench, after_failure, in_short, out_of_memory
-from allocmark.meters.quiet import AT_ONE_PACE
 from allocmark.meters.timing import Loop, NativeLoop, quantile_interval
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.flags import DRIVER_CALLS, NOISY_CPU, WIDE_INTERVAL, WIDE_SHARE
-from allocmark.schema.intervals import histogram, sampled_figure
+from allocmark.schema.intervals import histogram
+from allocmark.schema.metrics import latency as metrics
 from allocmark.system.units import GIB
 
 _CELLS = [call for path, call in CELLS if path == "hit"]
@@ -89,8 +87,9 @@ def measure_hits(bench: Bench, parameters: Mapping[str, Any], recorder: Recorder
             if why is None:
                 _record(readings[bench.read_as(level), size], cell, size, recorder)
             else:
-                for metric in (CALL, P99) if wait == "host" else (CALL,):
-                    recorder.missing(metric, "ns", why, cell.axes(size))
+                host = (metrics.CALL_NS, metrics.CALL_P99_NS)
+                for metric in host if wait == "host" else host[:1]:
+                    recorder.figure(metric.missing(why, cell.axes(size)))
 
 
 def _visits(sizes: Sequence[int]) -> list[tuple[int, float]]:
@@ -120,9 +119,9 @@ def _visit(
             pairs = _SLOW_OPS
         blocks = max(1, min(pairs, room))
         found.meters = {
-            "pair": f"{loop.meter}, {pairs} calls a batch{AT_ONE_PACE}",
-            "alloc": f"{loop.meter}, {blocks} calls a batch{AT_ONE_PACE}",
-            "free": f"{loop.meter}, {blocks} calls a batch{AT_ONE_PACE}",
+            "pair": f"{loop.meter}, {pairs} calls a batch",
+            "alloc": f"{loop.meter}, {blocks} calls a batch",
+            "free": f"{loop.meter}, {blocks} calls a batch",
         }
         # What these ask the driver for is cached afterwards.
         loop.many(size, blocks)
@@ -174,16 +173,21 @@ def _completed(bench: Bench, loop: Loop, size: int, count: int, found: _Readings
 def _record(found: _Readings, cell: Cell, size: int, recorder: Recorder) -> None:
     axes = cell.axes(size)
     meter = found.meters[cell.call]
-    single = f"{meter.split(',')[0]}, calls timed singly{AT_ONE_PACE}"
+    single = f"{meter.split(',')[0]}, calls timed singly"
     noisy = (NOISY_CPU,) if found.noisy else ()
     if cell.wait == "complete":
-        samples = found.completed[cell.call]
-        figure = sampled_figure(CALL, "ns", "time", single, axes, samples)
-        recorder.figure(replace(figure, flags=(*figure.flags, *noisy)))
+        recorder.figure(
+            metrics.CALL_NS.sampled(
+                single, axes, found.completed[cell.call], flags=noisy, scaled_to_core_speed=True
+            )
+        )
         return
     flags = (DRIVER_CALLS, *noisy) if found.driver_calls else noisy
-    figure = sampled_figure(CALL, "ns", "time", meter, axes, found.batches[cell.call])
-    recorder.figure(replace(figure, flags=(*figure.flags, *flags)))
+    recorder.figure(
+        metrics.CALL_NS.sampled(
+            meter, axes, found.batches[cell.call], flags=flags, scaled_to_core_speed=True
+        )
+    )
     calls = np.concatenate(found.singles[cell.call])
     recorder.figure(_tail(calls, single, axes, flags))
 
@@ -198,4 +202,13 @@ def _tail(
     if interval is None or interval[1] - interval[0] > WIDE_SHARE * value:
         flags = (WIDE_INTERVAL, *flags)
     samples, counts = histogram(ordered.tolist())
-    return Figure(P99, "ns", "time", meter, axes, value, samples, counts, interval, flags=flags)
+    return metrics.CALL_P99_NS.figure(
+        meter,
+        axes,
+        value,
+        samples,
+        counts=counts,
+        interval=interval,
+        flags=flags,
+        scaled_to_core_speed=True,
+    )

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
-from dataclasses import replace
 from itertools import product
 
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.cuda import runtime
 from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.shared.event_replay import restart
-from allocmark.meters.quiet import AT_ONE_PACE, Look, QuietCores
+from allocmark.meters.quiet import Look, QuietCores
 from allocmark.schema.figure import Axis, Kind
 from allocmark.schema.flags import NOISY_CPU
 from allocmark.schema.intervals import sampled_figure
+from allocmark.schema.metrics import streams as metrics
 from allocmark.system.units import MIB
 
 SIZES = (1 * MIB, 2 * MIB, 32 * MIB)
@@ -89,10 +89,15 @@ def _record(
             why = f"{allocator.name} does not tell what it holds"
             recorder.missing(metric, "bytes", why, axes)
     times, noisy = quiet.choose([pair for run in runs for pair in run.pairs], _QUIET_TASKS)
-    meter = f"{_METERS[str(axes['use'])]}{AT_ONE_PACE}"
-    figure = sampled_figure("pair_ns", "ns", "time", meter, axes, [round(ns) for ns in times])
-    flags = (*figure.flags, NOISY_CPU) if noisy else figure.flags
-    recorder.figure(replace(figure, flags=flags))
+    recorder.figure(
+        metrics.PAIR_NS.sampled(
+            _METERS[str(axes["use"])],
+            axes,
+            [round(ns) for ns in times],
+            flags=(NOISY_CPU,) if noisy else (),
+            scaled_to_core_speed=True,
+        )
+    )
 
 
 def _why_empty(allocator: Allocator, use: str, count: int) -> str | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from allocmark.schema.metric import Metric
 
 EXPERIMENT = "pressure"
+_metric = partial(Metric, EXPERIMENT)
 
 POINTS = BEFORE, TAKEN, HALF_FREED, HALF_EMPTIED, ALL_FREED, ALL_EMPTIED = (
     "before",
@@ -60,7 +63,7 @@ NO_LEAD = f"it ended before event {LEAD_EVENTS}: no reading lies {LEAD_EVENTS} e
 TOWARDS_OOM = "towards-oom"
 """The series of counters on the way."""
 
-SHOWN_BYTES = Metric(
+SHOWN_BYTES = _metric(
     "shown_bytes",
     "bytes",
     "exact",
@@ -68,10 +71,10 @@ SHOWN_BYTES = Metric(
     "what that counter shows at that point",
     better="neither",
 )
-KEPT_BYTES = Metric(
+KEPT_BYTES = _metric(
     "kept_bytes", "bytes", "exact", ("point", "why"), "what the process still holds, and why"
 )
-FIRST_RESERVED_BYTES = Metric(
+FIRST_RESERVED_BYTES = _metric(
     "first_reserved_bytes",
     "bytes",
     "exact",
@@ -79,7 +82,7 @@ FIRST_RESERVED_BYTES = Metric(
     "reserved after one request of that size from nothing",
     better="neither",
 )
-SUMMARY_AGREES = Metric(
+SUMMARY_AGREES = _metric(
     "summary_agrees",
     "share",
     "exact",
@@ -90,11 +93,11 @@ SUMMARY_AGREES = Metric(
 
 
 def _on_the_way(name: str, unit: str, help: str) -> Metric:
-    return Metric(name, unit, "sampled", ("workload", "capacity_ratio"), help, better="neither")
+    return _metric(name, unit, "sampled", ("workload", "capacity_ratio"), help, better="neither")
 
 
 CAPACITY_BYTES = _on_the_way("capacity_bytes", "bytes", "what the ballast left to the process")
-COMPLETED = Metric(
+COMPLETED = _metric(
     "completed",
     "share",
     "sampled",
@@ -136,7 +139,7 @@ UNRETURNABLE_SHARE_MAX_BEFORE = _on_the_way(
 FIRST_RETRY_EVENT = _on_the_way(
     "first_retry_event", "event", "first event looked at that showed a retry"
 )
-FIRST_ABOVE_EVENT = Metric(
+FIRST_ABOVE_EVENT = _metric(
     "first_above_event",
     "event",
     "sampled",

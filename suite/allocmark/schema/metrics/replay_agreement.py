@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from allocmark.schema.metric import Metric
 
 EXPERIMENT = "replay_agreement"
+_metric = partial(Metric, EXPERIMENT)
 
 _ALLOCATOR = ("allocator",)
-REAL_PEAK_RESERVED_BYTES = Metric(
+REAL_PEAK_RESERVED_BYTES = _metric(
     "real_peak_reserved_bytes", "bytes", "sampled", _ALLOCATOR, "peak of the program itself"
 )
-EMULATED_REPLAY_PEAK_RESERVED_BYTES = Metric(
+EMULATED_REPLAY_PEAK_RESERVED_BYTES = _metric(
     "emulated_replay_peak_reserved_bytes",
     "bytes",
     "sampled",
     _ALLOCATOR,
     "peak of its replay on the emulated driver",
 )
-EMULATED_DIFFERENCE_RATIO = Metric(
+EMULATED_DIFFERENCE_RATIO = _metric(
     "emulated_difference_ratio", "ratio", "sampled", _ALLOCATOR, "that over the real peak, less 1"
 )
-GPU_REPLAY_PEAK_RESERVED_BYTES = Metric(
+GPU_REPLAY_PEAK_RESERVED_BYTES = _metric(
     "gpu_replay_peak_reserved_bytes", "bytes", "sampled", _ALLOCATOR, "peak of its replay on a GPU"
 )
-GPU_DIFFERENCE_RATIO = Metric(
+GPU_DIFFERENCE_RATIO = _metric(
     "gpu_difference_ratio", "ratio", "sampled", _ALLOCATOR, "that over the real peak, less 1"
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from allocmark.schema.metric import Metric
 
 EXPERIMENT = "streams"
+_metric = partial(Metric, EXPERIMENT)
 
 USES = PRIVATE, HANDOFF, ONE_SHOT = ("private", "handoff", "one-shot")
 """Values of ``use``: each block on its own stream; handed to the next one with ``record_stream``;
@@ -17,24 +20,24 @@ THREAD_STREAMS = OWN, SHARED = ("own", "shared")
 """Values of ``stream``: one for each thread, or one for all."""
 
 _TASK = ("use", "streams", "bytes")
-RESERVED_BYTES = Metric(
+RESERVED_BYTES = _metric(
     "reserved_bytes",
     "bytes",
     "exact",
     _TASK,
     "reserved when all blocks have been freed, before any synchronization",
 )
-PEAK_RESERVED_BYTES = Metric(
+PEAK_RESERVED_BYTES = _metric(
     "peak_reserved_bytes", "bytes", "exact", _TASK, "the most reserved on the way"
 )
-PAIR_NS = Metric(
+PAIR_NS = _metric(
     "pair_ns", "ns", "time", _TASK, "alloc and free of a task, `record_stream` between in a handoff"
 )
-HELD_BYTES = Metric(
+HELD_BYTES = _metric(
     "held_bytes", "bytes", "exact", ("pool", "stage"), "reserved bytes beyond those before"
 )
 _THREADS = ("threads", "stream")
-THROUGHPUT_PER_S = Metric(
+THROUGHPUT_PER_S = _metric(
     "throughput_per_s",
     "pairs/s",
     "time",
@@ -42,14 +45,14 @@ THROUGHPUT_PER_S = Metric(
     "all threads together, from the first one's start to the last one's end",
     better="more",
 )
-THREAD_PAIR_NS = Metric(
+THREAD_PAIR_NS = _metric(
     "thread_pair_ns",
     "ns",
     "time",
     _THREADS,
     "that time over the pairs of one thread: constant without contention",
 )
-SPEEDUP = Metric(
+SPEEDUP = _metric(
     "speedup",
     "ratio",
     "time",
