@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from allocmark.system.stopping import until_stopped
+from allocmark.commands.app import app
+from allocmark.system import command_line
 
 
 def main() -> int:
-    """Run the command line; Ctrl-C while it is being imported is a sentence like any other."""
-    return until_stopped(_run)
-
-
-def _run() -> int:
-    from allocmark.commands.app import main as run
-
-    return run()
+    """Run the command line; returns the exit code."""
+    return command_line.run(app)
 
 
 if __name__ == "__main__":

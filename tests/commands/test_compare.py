@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from allocmark.commands.app import main
 from allocmark.compare import compare
+from tests.support.command import allocmark
 from tests.support.compare_samples import STACK, document, exact, hits, put
 
 NEWER = STACK.replace("580.1", "581.2")
-
-
-def _call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["allocmark", *words])
-    try:
-        return main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
 
 
 @pytest.fixture
@@ -33,55 +24,48 @@ def results(tmp_path: Path) -> Path:
     return root
 
 
-def test_compare_prints_in_each_format(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_prints_in_each_format(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("compare", STACK, NEWER, "--results", str(results))
-    assert _call(monkeypatch, *words) == 0
+    assert allocmark(*words) == 0
     assert "1 figures compared: 1 worse" in capsys.readouterr().out
-    assert _call(monkeypatch, *words, "--format", "json") == 0
+    assert allocmark(*words, "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["verdicts"]["worse"] == 1
-    assert _call(monkeypatch, *words, "--format", "xml") == 2
+    assert allocmark(*words, "--format", "xml") == 2
     assert capsys.readouterr().err.startswith("allocmark: unknown format 'xml'")
 
 
 def test_gate_ends_with_one_for_a_regression(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _call(monkeypatch, "gate", "--results", str(results)) == 1
+    assert allocmark("gate", "--results", str(results)) == 1
     assert "gate: regression: 1 figures are worse" in capsys.readouterr().out
     same = ("gate", "--results", str(results), "--against", NEWER)
-    assert _call(monkeypatch, *same) == 2
+    assert allocmark(*same) == 2
     assert "is the run itself" in capsys.readouterr().err
 
 
-def test_gate_says_what_it_cannot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _call(monkeypatch, "gate", "--results", str(tmp_path)) == 2
+def test_gate_says_what_it_cannot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert allocmark("gate", "--results", str(tmp_path)) == 2
     assert capsys.readouterr().err.startswith("allocmark: no results below")
 
 
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_the_first_run_passes_the_gate(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     format: str,
 ) -> None:
     put(tmp_path, document(exact("ooms", 1)))
-    assert _call(monkeypatch, "gate", "--results", str(tmp_path), "--format", format) == 0
+    assert allocmark("gate", "--results", str(tmp_path), "--format", format) == 0
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith(f"allocmark: there is nothing before test-gpu/{STACK}")
     words = ("gate", "--results", str(tmp_path), "--against", "elsewhere")
-    assert _call(monkeypatch, *words) == 2
+    assert allocmark(*words) == 2
 
 
-def test_history_says_what_it_lacks(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _call(monkeypatch, "history", "--results", str(results)) == 2
+def test_history_says_what_it_lacks(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert allocmark("history", "--results", str(results)) == 2
     assert "is tracked" in capsys.readouterr().err
 
 

@@ -18,7 +18,7 @@ from allocmark.explain import rules
 from allocmark.explain.account import take_apart
 from allocmark.explain.counter_file import Counters, Told
 from allocmark.explain.devices import Card
-from allocmark.explain.explain import Answer
+from allocmark.explain.explain import ProcessReport
 from allocmark.explain.formats import as_text
 from allocmark.explain.known import RULES, Known
 from allocmark.explain.process import Process
@@ -176,7 +176,7 @@ def test_a_rule_that_holds_by_a_quick_run_says_so() -> None:
         assert re.fullmatch(r"\d+ figures? of a quick run, exact", known.caution(verdict))
     assert Known(None, "nowhere").caution(verdicts[0][1]) == ""
     account = take_apart(card(800), PID, [_TORCH], known)
-    answer = Answer(
+    answer = ProcessReport(
         Process(PID, 0, "python"), False, 0.1, ((account, rules.apply(account, known)),)
     )
     text = as_text(answer)

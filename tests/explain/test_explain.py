@@ -42,7 +42,7 @@ sys.stdin.readline()
 
 ASKER = """
 import contextlib, io, json, os, subprocess, sys, time
-from allocmark.commands.app import main
+from allocmark.__main__ import main
 program, results = sys.argv[1:]
 def start(*words):
     command = [sys.executable, program, *words]
@@ -53,11 +53,8 @@ def explain(pid, *words, named=("--results", results)):
     sys.argv = ["allocmark", "explain", "--pid", str(pid), *named, *words]
     out, error = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
-        try:
-            code = main()
-        except SystemExit as end:
-            code = end.code
-    return code or 0, out.getvalue(), error.getvalue()
+        code = main()
+    return code, out.getvalue(), error.getvalue()
 def settled(pid):
     path = os.environ["XDG_RUNTIME_DIR"] + f"/allocmark/{pid}.json"
     end = time.monotonic() + 30

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from allocmark.commands.gate import gated, own_thresholds
 from allocmark.compare.core_speed import stepped
 from allocmark.compare.thresholds import load
 from allocmark.gate import RecordedRun, gate, runs_below
+from allocmark.gate.newest_run import gate_newest_run, own_thresholds
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Figure
 from allocmark.system.errors import AllocmarkError, NothingBeforeError
@@ -91,7 +91,7 @@ def test_a_stack_measured_again_into_one_folder_is_told_what_to_do_and_that_work
     assert gate(tmp_path / "nights", RULES).outcome == "regression"
     put(tmp_path / "kept", before)
     named = [str(tmp_path / "kept")]
-    found = gated(tmp_path / "once" / "results", named, 3, 0, None, "text")
+    found = gate_newest_run(tmp_path / "once" / "results", against=named)
     assert found.gates[0].outcome == "regression"
 
 
@@ -118,23 +118,23 @@ def test_each_framework_of_the_newest_run_is_held_against_its_own(tmp_path: Path
     for day, ooms in ((1, 0), (2, 1)):
         _night(tmp_path, day, exact("ooms", ooms))
         _tensorflow(tmp_path, day, 3)
-    found = gated(tmp_path, (), 3, 0, None, "text")
+    found = gate_newest_run(tmp_path)
     assert [one.outcome for one in found.gates] == ["fine", "regression"]
     assert found.exit_code(0) == 1
     assert found.text.count("gate: ") == 2
-    alone = gated(tmp_path, (), 3, 0, None, "json")
+    alone = gate_newest_run(tmp_path, format="json")
     assert json.loads(alone.text)["verdicts"]["worse"] == 0
     assert len(alone.gates) == 1
     assert "gate it as text or md" in alone.not_held[0]
     (torch,) = (tmp_path / "night2").rglob("torch*/quick")
     (torch / "streams.x.json.gz").write_bytes(b"nothing")
     with pytest.raises(AllocmarkError, match="cannot be judged"):  # Not only of the newest line.
-        gated(tmp_path, (), 3, 0, None, "text")
+        gate_newest_run(tmp_path)
     (torch / "streams.x.json.gz").unlink()
     _tensorflow(tmp_path, 3, 3)
     _night(tmp_path, 3, exact("ooms", 1), driver="581.2")
     shutil.rmtree(next((tmp_path / "night3").rglob("torch*")))
-    assert [one.outcome for one in gated(tmp_path, (), 1, 0, None, "text").gates] == ["fine"]
+    assert [one.outcome for one in gate_newest_run(tmp_path, last=1).gates] == ["fine"]
 
 
 def test_what_against_names_counts_as_far_as_it_is_on_the_line(tmp_path: Path) -> None:
@@ -143,14 +143,14 @@ def test_what_against_names_counts_as_far_as_it_is_on_the_line(tmp_path: Path) -
     _tensorflow(record, 1, 3)
     shutil.copytree(record, copy)
     _night(record, 2, exact("ooms", 0))
-    found = gated(record, [str(copy)], 3, 0, None, "text")
+    found = gate_newest_run(record, against=[str(copy)])
     assert [one.outcome for one in found.gates] == ["fine"]
     for against, told in (
         (record / "night2", "is the run itself"),
         (next(copy.rglob("tensorflow*")), "holds no quick run of torch on test-gpu"),
     ):
         with pytest.raises(AllocmarkError, match=told) as error:
-            gated(record, [str(against)], 3, 0, None, "text")
+            gate_newest_run(record, against=[str(against)])
         assert error.value.exit_code == 2
 
 
@@ -159,7 +159,7 @@ def test_naming_what_shares_nothing_is_no_pass(tmp_path: Path) -> None:
     other = document(exact("ooms", 0), probe="streams", run="r2", started="2026-11-02T00:00:00Z")
     _make_part(put(tmp_path / "night2" / "results", other))
     with pytest.raises(AllocmarkError, match="was measured before") as error:
-        gated(tmp_path, [str(tmp_path / "night1")], 3, 0, None, "text")
+        gate_newest_run(tmp_path, against=[str(tmp_path / "night1")])
     assert error.value.exit_code == 2
 
 
@@ -262,11 +262,11 @@ def test_measuring_again_under_another_stack_is_refused(tmp_path: Path) -> None:
 def test_exit_codes(tmp_path: Path) -> None:
     _night(tmp_path, 1, exact("ooms", 1), *hits(1))
     _night(tmp_path, 2, exact("ooms", 1), *(stepped(figure, 1.06) for figure in hits(2)))
-    found = gated(tmp_path, (), 1, 0, None, "text")
+    found = gate_newest_run(tmp_path, last=1)
     assert found.gates[0].outcome == "unclear"
     assert (found.exit_code(0), found.exit_code(2)) == (0, 2)
     _night(tmp_path, 3, exact("ooms", 2))
-    assert gated(tmp_path, (), 1, 0, None, "text").exit_code(2) == 1
+    assert gate_newest_run(tmp_path, last=1).exit_code(2) == 1
 
 
 def test_the_unclear_are_counted_the_same_way_throughout(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_the_unclear_are_counted_the_same_way_throughout(tmp_path: Path) -> None
     _night(tmp_path, 2, exact("ooms", 3), *hits(3))
     step = [stepped(figure, 1.04) for figure in hits(2)]
     _night(tmp_path, 3, exact("ooms", 2), *step)  # Between the two: no run tells which is right.
-    found = gated(tmp_path, (), 2, 0, None, "text")
+    found = gate_newest_run(tmp_path, last=2)
     (one,) = found.gates
     every = len(one.comparison.of("unclear"))
     near = sum(row.open for row in one.comparison.rows)
@@ -293,7 +293,7 @@ def test_a_read_only_record_is_enough(tmp_path: Path) -> None:
         if path.is_dir():
             path.chmod(0o555)
     try:
-        assert gated(tmp_path, (), 1, 0, None, "json").gates[0].outcome == "fine"
+        assert gate_newest_run(tmp_path, last=1, format="json").gates[0].outcome == "fine"
         assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
     finally:
         for path in before:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from allocmark.asv import bridge
-from allocmark.commands import app
 from allocmark.machine import places
 from allocmark.system.errors import AllocmarkError
+from tests.support.command import allocmark
 
 EMULATED = Path("build", "emulated", "results")
 
@@ -70,7 +69,7 @@ def test_a_running_process_is_explained_from_both(
         ("report", "report.write_report", ["reports"]),
         ("report --format md", "report.render_markdown", []),
         ("compare one other", "compare.comparing.compare", []),
-        ("gate", "commands.gate.gated", []),
+        ("gate", "gate.newest_run.gate_newest_run", []),
         ("history", "asv.history.build", ["build/history"]),
         ("doctor", "measure.doctor.examine", []),
     ],
@@ -85,8 +84,7 @@ def test_every_command_looks_there(
 
     folders: list[Path] = []
     monkeypatch.setattr(f"allocmark.{asks}", ask)
-    monkeypatch.setattr(sys, "argv", ["allocmark", *words.split()])
-    assert app.main() == 2
+    assert allocmark(*words.split()) == 2
     assert folders == [project / EMULATED, *(project / "build/emulated" / one for one in beside)]
 
 

@@ -278,7 +278,7 @@ def test_ctrl_c_while_asv_runs_is_always_unclear_and_said_once(
     with pytest.raises(AllocmarkError, match=said) as raised:
         run.run(Options("quick"))
     assert raised.value.exit_code == 3
-    assert raised.value.told is (code == 3)  # asv's plugin has said it.
+    assert raised.value.is_reported is (code == 3)  # asv's plugin has said it.
 
 
 def test_ctrl_c_while_the_report_is_imported_waits_for_asv_and_imports_nothing_again(
@@ -311,7 +311,7 @@ def test_ctrl_c_while_the_report_is_imported_waits_for_asv_and_imports_nothing_a
 @pytest.mark.parametrize(("code", "told"), [(2, True), (3, True), (1, False), (-9, False)])
 def test_what_asv_has_said_is_not_said_again(code: int, told: bool) -> None:
     error = run.AsvEndedError(code)
-    assert error.told is told
+    assert error.is_reported is told
     assert error.exit_code == (code if code > 0 else 3)
 
 

@@ -25,10 +25,11 @@ from allocmark.meters.timing import (
     quantile_interval,
 )
 from allocmark.meters.timing_cross import CrossCheck
-from allocmark.meters.timing_python import PythonLoop, no_garbage_collection, nothing
+from allocmark.meters.timing_python import PythonLoop, nothing
 from allocmark.schema.intervals import median_interval
 from allocmark.system.compiler import shared_library
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.garbage import no_garbage_collection
 
 EMPTY_PAIR_NS = 20
 SLACK = 3

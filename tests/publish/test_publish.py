@@ -9,13 +9,14 @@ from urllib.parse import unquote
 
 import pytest
 
-from allocmark.publish.__main__ import main
+from allocmark.publish.__main__ import publish
 from allocmark.publish.folders import marked_site, refuse_foreign
 from allocmark.publish.merging import merge
 from allocmark.publish.pages import Part, write_pages
-from allocmark.publish.whole_site import Sources, build
+from allocmark.publish.whole_site import build
 from allocmark.schema.documents import read
 from allocmark.system.errors import EXIT_BAD_INPUT, AllocmarkError
+from tests.support.command import program
 from tests.support.compare_samples import STACK, document, exact, put
 
 ROOT = Path(__file__).parents[2]
@@ -60,13 +61,13 @@ def test_a_scratch_folder_of_somebody_elses_is_refused(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     (tmp_path / "scratch" / "thesis.txt").touch()
     with pytest.raises(AllocmarkError, match="holds something else"):
-        build(Sources([tmp_path / "record"], ROOT), tmp_path / "out", tmp_path / "scratch")
+        build([tmp_path / "record"], ROOT, tmp_path / "out", tmp_path / "scratch")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="MkDocs is not installed")
 def test_the_site_has_report_docs_and_data(tmp_path: Path) -> None:
     _put(tmp_path / "record", 1, 1)
-    told = build(Sources([tmp_path / "record"], ROOT), tmp_path / "out", tmp_path / "scratch")
+    told = build([tmp_path / "record"], ROOT, tmp_path / "out", tmp_path / "scratch")
     assert any("no history" in one for one in told)
     for name in ("index.html", "method.html", "report/index.html", "data/figures.csv"):
         assert (tmp_path / "out" / name).is_file(), name
@@ -133,7 +134,9 @@ def test_what_is_not_its_own_is_not_emptied(
     (tmp_path / "other" / "thesis.txt").touch()
     before = _files(tmp_path)
     words = ["--out", str(tmp_path / out), "--scratch", str(tmp_path / scratch)]
-    assert main([str(tmp_path / "record"), "--project", str(ROOT), *words]) == EXIT_BAD_INPUT
+    assert (
+        program(publish, str(tmp_path / "record"), "--project", str(ROOT), *words) == EXIT_BAD_INPUT
+    )
     assert _files(tmp_path) == before
     told = capsys.readouterr().err
     assert told.startswith("allocmark: ") and told.count("\n") == 1
@@ -156,12 +159,12 @@ def test_a_site_is_known_by_its_marker_or_by_its_files(tmp_path: Path) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="MkDocs is not installed")
 def test_the_site_is_made_again_and_again_without_a_broken_link(tmp_path: Path) -> None:
     _put(tmp_path / "record", 1, 1)
-    sources, out = Sources([tmp_path / "record"], ROOT), tmp_path / "out"
-    build(sources, out, tmp_path / "scratch")
-    build(sources, out, tmp_path / "scratch")
+    sources, out = [tmp_path / "record"], tmp_path / "out"
+    build(sources, ROOT, out, tmp_path / "scratch")
+    build(sources, ROOT, out, tmp_path / "scratch")
     (marker,) = out.glob(".*")
     marker.unlink()  # As an earlier version left it.
-    build(sources, out, tmp_path / "scratch")
+    build(sources, ROOT, out, tmp_path / "scratch")
     missing = []
     for page in out.rglob("*.html"):  # What begins at the server's root is none of its files.
         missing += _missing(page, page.read_text(), r'<[^>]*\s(?:href|src)="([^"#][^"]*)"')

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import allocmark
-from allocmark.recording.record import Options, record
+from allocmark.recording.record import RecordOptions, record
 from allocmark.system import foreground
 from allocmark.system.errors import AllocmarkError
 
@@ -120,7 +120,7 @@ def test_a_full_disk_is_told_alone_and_by_the_file_asked_for(
         return 0
 
     monkeypatch.setattr(foreground, "run", told)
-    assert record(["x"], Options(out)) == 3
+    assert record(["x"], RecordOptions(out)) == 3
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith(f"allocmark: the disk is full: {out} could not be written at exit; ")
     assert second == "allocmark: no snapshot at some time: what the program told of it is cut off"
@@ -154,7 +154,7 @@ def test_a_recording_that_is_there_is_never_replaced(
     else:
         place.write_text("mine")
     with pytest.raises(AllocmarkError) as told:
-        record(["x"], Options(tmp_path / "s.pickle"))
+        record(["x"], RecordOptions(tmp_path / "s.pickle"))
     assert str(told.value) == f"{place} is there already: move it away, or name another --out"
     assert (told.value.exit_code, started) == (2, [])
     if place.is_file():
@@ -166,7 +166,7 @@ def test_what_is_no_recording_of_this_name_is_in_nobodys_way(
 ) -> None:
     for name in ("s", "s.pickle.old", "s.rankx.pickle", "s.rank0xpickle", "as.rank0.pickle"):
         (tmp_path / name).write_text("")
-    record(["x"], Options(tmp_path / "s.pickle"))
+    record(["x"], RecordOptions(tmp_path / "s.pickle"))
     assert started == [str(tmp_path / "s.pickle")]
 
 
@@ -191,7 +191,7 @@ def test_without_a_name_the_next_free_one_is_taken(
     monkeypatch.chdir(tmp_path)
     for one in there:
         (tmp_path / one).write_text("mine")
-    record(["x"], Options())
+    record(["x"], RecordOptions())
     assert started == [str(tmp_path / name)]
 
 

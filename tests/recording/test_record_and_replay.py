@@ -19,7 +19,7 @@ import pytest
 import allocmark
 from allocmark.emulator.launcher import real_driver
 from allocmark.recording.importers import reader
-from allocmark.replays.run import Options, replay
+from allocmark.replays.run import ReplayOptions, replay
 from allocmark.system.units import GIB, MIB
 
 _SUITE = Path(allocmark.__file__).parents[1]
@@ -186,7 +186,7 @@ def test_another_setting_needs_what_a_real_run_of_it_needs(
     peak, retries = map(int, ended.stdout.split()[1:])
     found = replay(
         reader.read(_without_failure(program)),
-        Options(("max_split_size_mb:32",), emulated=True, search=False),
+        ReplayOptions(("max_split_size_mb:32",), emulated=True, search=False),
     )
     row = next(one for one in found.settings if one.name == "max_split_size_mb:32")
     assert (row.figure("peak_reserved_bytes"), row.figure("retries")) == (peak, retries)
@@ -270,7 +270,7 @@ def test_a_card_filled_before_any_kernel(on_oom: list[str], tmp_path: Path) -> N
     assert isinstance(free, int) and 0 < free < 256 * MIB
     assert found.trace.size[found.trace.size > 0].tolist() == [4 << 26] * 6  # The last one failed.
     assert "peak_segments" not in found.counted
-    told = replay(found, Options(("torch-expandable",), emulated=True, search=False))
+    told = replay(found, ReplayOptions(("torch-expandable",), emulated=True, search=False))
     assert "segments" not in told.agreement
 
 
@@ -299,7 +299,7 @@ def test_what_cannot_be_recorded(words: list[str], sentence: str) -> None:
 
 @needs_torch
 def test_shipped_recordings_give_their_runs_to_the_byte() -> None:
-    options = Options(("torch-native",), emulated=True, search=False)
+    options = ReplayOptions(("torch-native",), emulated=True, search=False)
     files = sorted((_SUITE / "allocmark" / "workloads" / "recorded").glob("*.trace.gz"))
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda file: replay(reader.read(file), options), files))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import allocmark
-from allocmark.commands import app
 from allocmark.recording.importers import reader
 from allocmark.workloads import trace_file
 from allocmark.workloads.event_trace import Trace
+from tests.support import command
 from tests.support.snapshots import BASE, MIB, SEGMENT, block, entry, segment, snapshot, write
 
 
@@ -23,14 +22,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "t.trace.gz"
     trace_file.write(path, Trace("t", none, np.zeros(1, np.int64), one, none))
     return path
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["allocmark", *words])
-    try:
-        return app.main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
 
 
 @pytest.mark.parametrize(
@@ -56,23 +47,20 @@ def test_what_cannot_be_done_is_one_sentence_and_exit_2(
     words: list[str],
     sentence: str,
     file: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(monkeypatch, "replay", str(file), *words) == 2
+    assert command.allocmark("replay", str(file), *words) == 2
     told = capsys.readouterr().err
     assert told.startswith("allocmark: ") and sentence in told
     assert told.count("\n") == 1
 
 
-def test_convert_writes_a_trace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_convert_writes_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [entry("segment_alloc", BASE, SEGMENT), entry("alloc", BASE, 3 * MIB)]
     held = [block(BASE, 3 * MIB), block(BASE + 3 * MIB, SEGMENT - 3 * MIB, "inactive")]
     file = write(tmp_path / "s.pickle", snapshot(rows, [segment(BASE, SEGMENT, held)]))
     out = file.with_suffix(".trace.gz")
-    assert run(monkeypatch, "convert", str(file), str(out)) == 0
+    assert command.allocmark("convert", str(file), str(out)) == 0
     assert "1 events of torch snapshot s.pickle" in capsys.readouterr().out
     assert reader.read(out).trace.size.tolist() == [3 * MIB]
 

@@ -76,7 +76,9 @@ def test_the_pages_show_commands_of_every_kind() -> None:
         "allocmark run --experiment lattency",
         "allocmark emulate -- allocmark run --fast",
         "python -m allocmark.no_such_module",
-        "python -m allocmark.tools.power --no-such-option",
+        "allocmark dev power --no-such-option",
+        "allocmark dev nothing",
+        "python -m allocmark.nightly --no-such-option",
         "python3 suite/start.py measure",
         "python examples/none.py",
         "nox -s nothing",
@@ -103,7 +105,11 @@ def _check_allocmark(words: Sequence[str]) -> None:
     if own[0] in ("--help", "--version"):
         return
     assert own[0] in known, own[0]
-    options = {name for one in known[own[0]].params for name in one.opts} | {"--help"}
+    command = known[own[0]]
+    if own[0] == "dev":
+        assert own[1] in command.commands, own[1]
+        command = command.commands[own[1]]
+    options = {name for one in command.params for name in one.opts} | {"--help"}
     for at, word in enumerate(own):
         name, _, value = word.partition("=")
         assert not name.startswith("--") or name in options, name

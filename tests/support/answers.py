@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from allocmark.recording.importers.recording import Recording
-from allocmark.replays.answer import Answer, SettingAnswer
+from allocmark.replays.answer import ReplayAnswer, SettingAnswer
 from allocmark.replays.driver_time import DriverTime
 from allocmark.replays.non_allocator_memory import Term
 from allocmark.replays.ranking import ranked
@@ -27,12 +27,12 @@ def answer(
     return SettingAnswer(setting, figures, {}, DriverTime(seconds, 1, "test"), card, card)
 
 
-def whole(*settings: SettingAnswer, card: bool = True) -> Answer:
+def whole(*settings: SettingAnswer, card: bool = True) -> ReplayAnswer:
     """Return the answer of a run recorded elsewhere, on a card of 4 GiB or none."""
     none = np.zeros(0, np.int64)
     trace = Trace("t", none.astype(np.uint8), none, none, none.astype(np.uint8))
     term = Term(4 * GIB, "test")
     order = ranked(settings, of_torch=True)
-    return Answer(
+    return ReplayAnswer(
         Recording("s", 0, trace), order, term, term if card else None, False, "", True, (), 0
     )

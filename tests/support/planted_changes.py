@@ -1,6 +1,6 @@
 """Changes planted on the emulated driver, and what the comparison says of them.
 
-``python tests/compare/planted_changes.py FOLDER`` measures each side, several runs where times are
+``python tests/support/planted_changes.py FOLDER`` measures each side, several runs where times are
 compared, and prints the verdicts: a setting changed, one more driver call for each miss, and
 cudaMalloc 10 % slower in the profile. The tests run the first two of a small allocator.
 """

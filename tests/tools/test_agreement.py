@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from allocmark.schema.figure import Figure
-from allocmark.tools import agreement
 from allocmark.tools.agreement import compare, text
 from tests.support import report_samples as samples
+from tests.support.command import allocmark
 
 
 def _run(root: Path, hits: list[float], exact: float = 100.0, wide: bool = False) -> None:
@@ -77,9 +77,9 @@ def test_the_command_prints_and_tells_by_its_exit_code(
 ) -> None:
     _run(tmp_path / "a", [700.0] * 20)
     _run(tmp_path / "b", [900.0] * 20)
-    assert agreement.main([str(tmp_path / "a"), str(tmp_path / "a")]) == 0
-    assert agreement.main([str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    assert allocmark("dev", "agreement", str(tmp_path / "a"), str(tmp_path / "a")) == 0
+    assert allocmark("dev", "agreement", str(tmp_path / "a"), str(tmp_path / "b")) == 1
     assert "hits within 5%: 0 of 20 (0.0%; at least 95%: not met)" in capsys.readouterr().out
-    assert agreement.main([str(tmp_path / "a"), str(tmp_path / "none")]) == 2
+    assert allocmark("dev", "agreement", str(tmp_path / "a"), str(tmp_path / "none")) == 2
     assert f"no results below {tmp_path / 'none'}" in capsys.readouterr().err
-    assert agreement.main([]) == 2
+    assert allocmark("dev", "agreement") == 2

@@ -16,6 +16,7 @@ from allocmark.tools import agreement_emulated
 from allocmark.tools.agreement_comparison import compare
 from allocmark.tools.agreement_events import Event
 from allocmark.tools.agreement_page import render, row
+from tests.support.command import allocmark
 
 
 def cell(metric: str, value: float | None, unit: str = "bytes", kind: Kind = "exact") -> Figure:
@@ -166,8 +167,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         path = documents.path_of(tmp_path / side, "m", "s", "full", "fragmentation", "native")
         documents.write(path, document(emulated, [cell("peak", 1)], [1]))
     out = tmp_path / "page.md"
+    command = ("dev", "agreement-emulated", "--out", str(out))
     folders = [str(tmp_path / "real"), str(tmp_path / "emulated")]
-    assert agreement_emulated.main([*folders, "--out", str(out)]) == 0
+    assert allocmark(*command, *folders) == 0
     text = out.read_text()
     assert "| native | 1 | 1 | 1 | 1 |  |  |  |  | none |  |" in text
     assert (
@@ -182,7 +184,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             documents.write(
                 documents.path_of(tmp_path / side, "m", "s", "full", probe, "native"), told
             )
-    assert agreement_emulated.main([*folders, "--out", str(out)]) == 0
+    assert allocmark(*command, *folders) == 0
     others = out.read_text().partition("## Other experiments")[2]
     for told_row in (
         "| capacity | native | 2 | 1 |",
@@ -190,5 +192,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "| pressure | native | 2 | 1 |",
     ):
         assert f"{told_row}\n" in others
-    assert agreement_emulated.main([str(tmp_path / "none"), *folders[1:], "--out", str(out)]) == 2
+    assert allocmark(*command, str(tmp_path / "none"), *folders[1:]) == 2
     assert "share no fragmentation document" in capsys.readouterr().err

@@ -33,9 +33,9 @@ needs_results = pytest.mark.skipif(
 @needs_results
 def test_the_committed_profile_is_what_the_command_derives(tmp_path: Path) -> None:
     out = tmp_path / "h200.json"
-    command = [sys.executable, "-m", "allocmark.tools.derive_profile", str(RESULTS), MACHINE]
+    command = [sys.executable, "-m", "allocmark", "dev", "derive-profile"]
     done = subprocess.run(
-        [*command, "--out", str(out)],
+        [*command, str(RESULTS), MACHINE, "--out", str(out)],
         env=environment({}),
         capture_output=True,
         text=True,

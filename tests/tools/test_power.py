@@ -6,8 +6,9 @@ import pytest
 
 from allocmark.compare.run_set import Side
 from allocmark.compare.thresholds import load
-from allocmark.tools.power import Power, designs, main, simulate, text
+from allocmark.tools.power import Power, designs, simulate, text
 from allocmark.tools.synthetic_changes import drawn
+from tests.support.command import allocmark
 from tests.support.compare_samples import document, exact, hits, side
 
 RULES = load()
@@ -78,5 +79,5 @@ def test_drawn_runs_keep_what_is_exact_and_move_the_rest() -> None:
 
 
 def test_one_run_alone_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nowhere"]) == 2
+    assert allocmark("dev", "power", "nowhere") == 2
     assert "no file, no folder" in capsys.readouterr().err

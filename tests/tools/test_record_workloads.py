@@ -14,9 +14,10 @@ from allocmark.tools import record_workloads
 from allocmark.workloads import placement_file, programs, trace_file
 from allocmark.workloads.event_trace import Op
 from allocmark.workloads.history import SegmentOp
+from tests.support.command import allocmark
 from tests.support.emulation import needs_torch, run_on_h200
 
-RECORD = ("-m", "allocmark.tools.record_workloads")
+RECORD = ("-m", "allocmark", "dev", "record-workloads")
 
 
 @needs_torch
@@ -79,9 +80,9 @@ def test_without_a_gpu_it_says_so_and_writes_nothing(
 ) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert record_workloads.main(["--out", str(tmp_path), "--program", "serving"]) == 2
+    assert allocmark(*RECORD[2:], "--out", str(tmp_path), "--program", "serving") == 2
     assert capsys.readouterr().err == (
-        "error: serving under torch-native ended with exit code 2: "
+        "allocmark: serving under torch-native ended with exit code 2: "
         "torch finds no usable GPU: record where there is one\n"
     )
     assert list(tmp_path.iterdir()) == []

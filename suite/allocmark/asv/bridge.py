@@ -22,10 +22,9 @@ from allocmark.machine.stack import read_stack
 from allocmark.measure.session import Session, folder_of, measure_experiments
 from allocmark.measure.stopping import stoppable
 from allocmark.schema import run_state
-from allocmark.system.errors import AllocmarkError, of_system
+from allocmark.system.errors import AllocmarkError, of_system, user_message
 from allocmark.system.lifetime import end_with_parent
 from allocmark.system.progress import shown
-from allocmark.system.sentences import sentence
 
 FRAMEWORK = "ALLOCMARK_FRAMEWORK"
 """The framework of the stack that is measured, in a run that fills several."""
@@ -61,5 +60,5 @@ def measure_cells(experiment_name: str, metrics: Collection[str], project: Path)
         told = of_system(error) if isinstance(error, OSError) else error
         if told is None:
             raise
-        print(sentence(told), file=sys.stderr)
+        print(user_message(told), file=sys.stderr)
         raise SystemExit(told.exit_code) from error

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 
 from asv.console import log
 
-from allocmark.system.errors import AllocmarkError, of_system
-from allocmark.system.sentences import sentence
+from allocmark.system.errors import AllocmarkError, of_system, user_message
 
 
 def ignore_interrupts() -> None:
@@ -34,9 +33,9 @@ def one_sentence() -> Iterator[None]:
     try:
         yield
     except AllocmarkError as error:
-        raise StoppedBySentence(sentence(error), error.exit_code) from None
+        raise StoppedBySentence(user_message(error), error.exit_code) from None
     except OSError as error:
         told = of_system(error)
         if told is None:
             raise
-        raise StoppedBySentence(sentence(told), told.exit_code) from None
+        raise StoppedBySentence(user_message(told), told.exit_code) from None

@@ -1,108 +1,45 @@
-"""What ``allocmark gate`` does, for the command line and for a night."""
+"""``allocmark gate``."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Annotated
 
-from allocmark.compare.thresholds import load
-from allocmark.gate.gating import Gate, gate
-from allocmark.gate.rerunning import rerun_into
-from allocmark.machine.stack import is_emulated
-from allocmark.report.comparison_text import FORMATS
-from allocmark.store.runs import RecordedRun, candidate_of, newest_of_each_line, runs_below
-from allocmark.system.errors import (
-    EXIT_FINE,
-    EXIT_REGRESSION,
-    AllocmarkError,
-    NothingBeforeError,
-    UnknownNameError,
-)
+import typer
 
-ONE_COMPARISON = ("csv", "json")
-OWN_THRESHOLDS = "thresholds.toml"
-"""The project's own rules, beside its results, where there are any."""
+from allocmark.commands.options import Results, Thresholds
 
 
-@dataclass(frozen=True, slots=True)
-class Gated:
-    """What is printed, and what it rests on: the newest run's gate and those of its other lines."""
+def gate(
+    results: Results = None,
+    against: Annotated[
+        list[str] | None, typer.Option(help="A stack or folder to hold it against (repeatable).")
+    ] = None,
+    last: Annotated[
+        int, typer.Option(min=1, help="So many of the runs before it, good or bad.")
+    ] = 3,
+    rerun: Annotated[
+        int, typer.Option(min=0, help="Measure what is unclear again, up to so many times.")
+    ] = 0,
+    exit_unclear: Annotated[int, typer.Option(help="The exit code if it stays unclear.")] = 0,
+    format: Annotated[str, typer.Option(help="text, md, csv or json.")] = "text",
+    thresholds: Thresholds = None,
+) -> None:
+    """Hold the newest run against the last ones: exit code 1 if a figure is worse.
 
-    gates: tuple[Gate, ...]
-    text: str
-    not_held: tuple[str, ...] = ()
-    """Why runs that were made with the newest one are held against nothing."""
-
-    def exit_code(self, if_unclear: int) -> int:
-        """Return 1 for a regression, `if_unclear` for unclear, else 0."""
-        outcomes = {gate.outcome for gate in self.gates}
-        if "regression" in outcomes:
-            return EXIT_REGRESSION
-        return if_unclear if "unclear" in outcomes else EXIT_FINE
-
-
-def gated(
-    results: Path,
-    against: Sequence[str],
-    last: int,
-    rounds: int,
-    thresholds: Path | None,
-    format: str,
-) -> Gated:
-    """Gate the newest run below `results`, and what was measured with it on other lines.
-
-    As CSV and JSON, which hold one comparison, the newest alone. Raises `AllocmarkError`.
+    A first run has nothing to be held against: it passes, with a sentence that says so.
     """
-    if format not in FORMATS:
-        raise UnknownNameError("format", format, list(FORMATS))
-    rules = load(thresholds or own_thresholds(results))
-    named_runs = [run for name in against for run in named(name, results)]
-    runs = runs_below(results)
-    newest = candidate_of(runs, results)
-    gates, texts, not_held = [], [], []
-    with tempfile.TemporaryDirectory(prefix="allocmark-gate-") as scratch:
-        for number, candidate in enumerate(newest_of_each_line(runs)):
-            if number and format in ONE_COMPARISON:
-                not_held.append(f"{candidate.name} is not in it: gate it as text or md")
-                continue
-            again = rerun_into(Path(scratch) / str(number), emulated_here=is_emulated())
-            try:
-                found = gate(
-                    results,
-                    rules,
-                    candidate=candidate,
-                    against=named_runs,
-                    last=last,
-                    rerun=again if rounds else None,
-                    rounds=rounds,
-                )
-            except NothingBeforeError as error:
-                if candidate != newest:
-                    not_held.append(str(error))
-                    continue
-                if against:  # To name what it cannot be held against is no first run.
-                    raise AllocmarkError(str(error)) from None
-                raise
-            text = FORMATS[format](found.comparison)
-            gates.append(found)
-            texts.append(text if format in ONE_COMPARISON else f"{text}\n{found.sentence()}\n")
-    return Gated(tuple(gates), "\n".join(texts), tuple(not_held))
+    from allocmark.gate.newest_run import gate_newest_run
+    from allocmark.machine.places import results_folder
 
-
-def own_thresholds(results: Path) -> Path | None:
-    """Return the project's own rules, None where it has none."""
-    path = results.parent / OWN_THRESHOLDS
-    return path if path.is_file() else None
-
-
-def named(name: str, results: Path) -> list[RecordedRun]:
-    """Return the runs of a folder, or of a stack (``stack`` or ``machine/stack``) in `results`."""
-    if Path(name).is_dir():
-        found = runs_below(Path(name))
-    else:
-        found = [r for r in runs_below(results) if name in (r.stack, f"{r.machine}/{r.stack}")]
-    if not found:
-        raise AllocmarkError(f"{name} is no folder with results and no stack of {results}")
-    return found
+    found = gate_newest_run(
+        results_folder(results),
+        against=against or (),
+        last=last,
+        rounds=rerun,
+        thresholds=thresholds,
+        format=format,
+    )
+    typer.echo(found.text, nl=False)
+    for reason in found.not_held:
+        typer.echo(f"not held against anything: {reason}", err=True)
+    raise typer.Exit(found.exit_code(exit_unclear))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median, median_high, median_low
 
@@ -17,6 +15,7 @@ from allocmark.compare.readings import as_read, is_exact
 from allocmark.compare.run_set import Pair, Side, paired, read_both
 from allocmark.compare.thresholds import Rule, Thresholds, load
 from allocmark.system.errors import AllocmarkError
+from allocmark.system.garbage import no_garbage_collection
 
 _ONE_EACH = 2
 
@@ -28,21 +27,9 @@ def compare(
 
     Raises `AllocmarkError` where one is empty or they share no figure.
     """
-    with no_garbage():
+    with no_garbage_collection():
         pair = paired(*read_both(a, b, results))
         return compare_pair(pair, load(thresholds))
-
-
-@contextmanager
-def no_garbage() -> Iterator[None]:
-    """Keep the collector from walking a million readings again and again: none is garbage."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def compare_pair(pair: Pair, thresholds: Thresholds) -> Comparison:

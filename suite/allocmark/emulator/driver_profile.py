@@ -41,7 +41,7 @@ class Profile:
     driver_version: str
     numbers: dict[str, int]
     call_times_ns: Mapping[str, Mapping[int, int]]
-    """Nanoseconds of a call by the bytes it is about, from `allocmark.tools.derive_profile`."""
+    """Nanoseconds of a call by the bytes it is about, from `allocmark dev derive-profile`."""
 
 
 def known() -> list[str]:

@@ -17,7 +17,7 @@ from allocmark.system.errors import AllocmarkError
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProcessReport:
     """A process on each GPU that it uses; `age_s` is the age of its counters, None without any."""
 
     process: Process
@@ -26,7 +26,7 @@ class Answer:
     gpus: tuple[tuple[Account, Diagnosis], ...]
 
 
-def explain(pid: int, results: Sequence[Path], must_be: bool) -> Answer:
+def explain(pid: int, results: Sequence[Path], must_be: bool) -> ProcessReport:
     """Return what a process does with GPU memory, by what was measured in some results folders.
 
     Raises `AllocmarkError` with one sentence where there is no such process, GPU or use of one,
@@ -43,7 +43,7 @@ def explain(pid: int, results: Sequence[Path], must_be: bool) -> Answer:
         facts = known.find(measured, card.gpu, card.driver, emulated)
         account = take_apart(card, pid, counters, facts)
         gpus.append((account, rules.apply(account, facts)))
-    return Answer(found, emulated, told.age_s if told else None, tuple(gpus))
+    return ProcessReport(found, emulated, told.age_s if told else None, tuple(gpus))
 
 
 def _used(

@@ -8,14 +8,14 @@ from dataclasses import asdict
 from typing import Any
 
 from allocmark.explain.account import Account, Part
-from allocmark.explain.explain import Answer
+from allocmark.explain.explain import ProcessReport
 from allocmark.explain.rules import Diagnosis
 from allocmark.system.units import format_bytes
 
 _NAME, _BYTES = 22, 12
 
 
-def as_text(answer: Answer) -> str:
+def as_text(answer: ProcessReport) -> str:
     """Return the parts of each GPU, a line each, and what the rules say."""
     lines = []
     for account, diagnosis in answer.gpus:
@@ -57,7 +57,7 @@ def _rules(diagnosis: Diagnosis) -> list[str]:
     return lines
 
 
-def as_json(answer: Answer) -> str:
+def as_json(answer: ProcessReport) -> str:
     """Return the same as an object; bytes that are not known are null."""
     told = {
         "pid": answer.process.pid,
@@ -82,4 +82,4 @@ def _gpu(account: Account, diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
-FORMATS: dict[str, Callable[[Answer], str]] = {"text": as_text, "json": as_json}
+FORMATS: dict[str, Callable[[ProcessReport], str]] = {"text": as_text, "json": as_json}

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from allocmark.compare.comparing import compare_pair, no_garbage
+from allocmark.compare.comparing import compare_pair
 from allocmark.compare.model import Comparison, Mean, Missing, Row
 from allocmark.compare.run_set import Pair, Side, read_paths
 from allocmark.compare.thresholds import Thresholds
 from allocmark.store.runs import RecordedRun, baselines_of, candidate_of, on_its_line, runs_below
 from allocmark.system.errors import AllocmarkError, NothingBeforeError
+from allocmark.system.garbage import no_garbage_collection
 
 Outcome = Literal["fine", "regression", "unclear"]
 
@@ -110,7 +111,7 @@ def gate(
                 f"nothing in {candidate.name} was measured before: there is no "
                 "earlier figure to hold it against, so it passes"
             )
-    with no_garbage():
+    with no_garbage_collection():
         a = read_paths("earlier runs", paths)
         b = read_paths("the newest", candidate.documents())
         if b.unreadable:  # Of what cannot be read nobody can tell whether it is as good as it was.

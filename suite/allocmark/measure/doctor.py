@@ -30,7 +30,6 @@ from allocmark.system.errors import (
     NotMeasurableError,
 )
 from allocmark.system.interpreters import interpreter, is_this, variable
-from allocmark.system.sentences import reason
 from allocmark.system.units import GIB, MIB, format_bytes
 
 Level = Literal["fine", "note", "skip", "unclear", "stop"]
@@ -66,7 +65,7 @@ def examine(results: Path, device: int = 0) -> list[Finding]:
     try:
         stack = read_stack("auto", device)
     except AllocmarkError as error:
-        findings.append(Finding("GPU", "stop", reason(error)))
+        findings.append(Finding("GPU", "stop", error.message))
     else:
         findings.append(_of_stack(stack))
         conditions = read_conditions(device)

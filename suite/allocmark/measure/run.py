@@ -188,7 +188,7 @@ class AsvEndedError(AllocmarkError):
     def __init__(self, code: int) -> None:
         super().__init__(f"asv run ended with exit code {code}: no report was written")
         self.exit_code = code if code > 0 else RunStoppedError.exit_code
-        self.told = code in (EXIT_BAD_INPUT, EXIT_UNCLEAR)
+        self.is_reported = code in (EXIT_BAD_INPUT, EXIT_UNCLEAR)
 
 
 def _run_directly(options: Options, profile: Profile, results: Path) -> list[Path]:

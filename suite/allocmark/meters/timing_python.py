@@ -6,10 +6,8 @@ that have no C entry points.
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import repeat
 from typing import Any
 
@@ -20,19 +18,6 @@ from allocmark.meters.timing import Singles, Timed, draw_order
 
 _CLOCK_READINGS = 10_000
 _now = time.perf_counter_ns
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Keep the collector out of timed code; reference counts still free at once."""
-    enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def nothing(_: Any) -> None:

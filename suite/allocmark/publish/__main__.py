@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from allocmark.system.errors import EXIT_FINE, AllocmarkError, of_system
-from allocmark.system.sentences import sentence
-from allocmark.system.stopping import until_stopped
+import typer
+
+from allocmark.system.command_line import run_command
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Build and say where; returns the exit code."""
-    # Here, so that Ctrl-C while they are imported is a sentence, too.
-    from allocmark.publish.whole_site import Sources, build
+def publish(
+    roots: Annotated[
+        list[Path] | None, typer.Argument(help="Results folders, or folders of them.")
+    ] = None,
+    project: Annotated[Path, typer.Option(help="A clone of allocmark.")] = Path(),
+    out: Path = Path("build/site"),
+    scratch: Path = Path("build/publish"),
+) -> None:
+    """Build the site, and say where."""
+    from allocmark.publish.whole_site import DEFAULT_ROOTS, build
 
-    parser = argparse.ArgumentParser(prog="python -m allocmark.publish")
-    parser.add_argument("roots", nargs="*", type=Path, help="results folders, or folders of them")
-    parser.add_argument("--project", type=Path, default=Path(), help="a clone of allocmark")
-    parser.add_argument("--out", type=Path, default=Path("build/site"))
-    parser.add_argument("--scratch", type=Path, default=Path("build/publish"))
-    given = parser.parse_args(arguments)
-    roots = given.roots or [root for root in (Path("results"), Path("nightly")) if root.is_dir()]
-    try:
-        for reason in build(Sources(roots, given.project.absolute()), given.out, given.scratch):
-            print(f"left out: {reason}", file=sys.stderr)
-    except AllocmarkError as error:
-        print(sentence(error), file=sys.stderr)
-        return error.exit_code
-    except OSError as error:
-        if (told := of_system(error)) is None:
-            raise
-        print(sentence(told), file=sys.stderr)
-        return told.exit_code
-    print(given.out / "index.html")
-    return EXIT_FINE
+    chosen = roots or [root for root in DEFAULT_ROOTS if root.is_dir()]
+    for reason in build(chosen, project.absolute(), out, scratch):
+        typer.echo(f"left out: {reason}", err=True)
+    typer.echo(out / "index.html")
 
 
 if __name__ == "__main__":
-    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))
+    raise SystemExit(run_command(publish))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark.asv import history
@@ -19,30 +18,26 @@ from allocmark.system.errors import AllocmarkError
 FIGURES = "figures.csv"
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What the site is made of: results folders (or folders of them), and the project's folder."""
-
-    roots: Sequence[Path]
-    project: Path
+DEFAULT_ROOTS = (Path("results"), Path("nightly"))
 
 
-def build(sources: Sources, out: Path, scratch: Path) -> list[str]:
+def build(roots: Sequence[Path], project: Path, out: Path, scratch: Path) -> list[str]:
     """Build the site into `out` and return what was left out of it, in words.
 
+    `roots` are results folders, or folders of them; `project` is a clone of allocmark.
     ``index.html`` and the docs, ``report/``, ``history/`` (asv's site by stack), ``data/`` with
     every figure as CSV. Raises `AllocmarkError` where there are no results, and where `out` or
     `scratch`, which are emptied, hold something else or are not apart from the results.
     """
-    refuse_foreign(out, scratch, sources.roots)
+    refuse_foreign(out, scratch, roots)
     emptied_scratch(scratch)
     left_out: list[str] = []
-    results = merge(sources.roots, scratch / "results")
+    results = merge(roots, scratch / "results")
     pages = scratch / "pages"
     write_report(results, pages / "report")
     parts = [Part("report", "index.html", "Report", "tables, pictures, verdicts and comparisons")]
     try:
-        left_out += history.build(list(sources.roots), scratch / "history")
+        left_out += history.build(list(roots), scratch / "history")
     except AllocmarkError as error:
         left_out.append(f"no history: {error}")
     else:
@@ -56,7 +51,7 @@ def build(sources: Sources, out: Path, scratch: Path) -> list[str]:
     loaded.figures.drop(columns="document").to_csv(pages / "data" / FIGURES, index=False)
     parts.append(Part("data", FIGURES, "Data", "every figure of the record as CSV"))
     left_out += [f"{item.path}: {item.reason}" for item in loaded.left_out]
-    write_pages(sources.project / "docs", pages, parts)
+    write_pages(project / "docs", pages, parts)
     marked_site(out)
-    make_site(sources.project / CONFIG, pages, out)
+    make_site(project / CONFIG, pages, out)
     return left_out

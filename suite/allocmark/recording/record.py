@@ -26,7 +26,7 @@ MOST_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RecordOptions:
     """Where to write, how many entries to keep, whether with stacks, and whether only at OOM.
 
     Without a place it is `DEFAULT`, or the next free name after it.
@@ -38,7 +38,7 @@ class Options:
     on_oom: bool = False
 
 
-def record(command: Sequence[str], options: Options) -> int:
+def record(command: Sequence[str], options: RecordOptions) -> int:
     """Run a command and return its exit status; what was written goes to standard error.
 
     The status is `EXIT_UNCLEAR` where the command succeeded and nothing was written. Raises
@@ -127,7 +127,7 @@ def _sentence(report: dict[str, Any]) -> str:
     return text
 
 
-def _nothing(options: Options, started: bool) -> str:
+def _nothing(options: RecordOptions, started: bool) -> str:
     """Say why there is no snapshot."""
     text = "no snapshot was written: "
     if started and options.on_oom:

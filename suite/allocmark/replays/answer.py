@@ -72,7 +72,7 @@ class SettingAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReplayAnswer:
     """A recording replayed. `settings` are in the order of `allocmark.replays.ranking`."""
 
     recording: Recording

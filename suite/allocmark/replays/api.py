@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from allocmark.replays.answer import Answer
-from allocmark.replays.command import Asked, find
+from allocmark.replays.answer import ReplayAnswer
+from allocmark.replays.command import ReplayRequest, find
 
 
 def replay(
@@ -28,11 +28,18 @@ def replay(
     ``doubts``, ``outside``, ``card``, ``where``, ``emulated``. Raises
     `AllocmarkError` with one sentence for what cannot be read or is not known.
     """
-    asked = Asked(Path(file), tuple(settings), capacity, outside, device, emulated)
-    return frame(find(asked))
+    request = ReplayRequest(
+        Path(file),
+        settings=tuple(settings),
+        capacity=capacity,
+        outside=outside,
+        device=device,
+        emulated=emulated,
+    )
+    return frame(find(request))
 
 
-def frame(answer: Answer) -> pd.DataFrame:
+def frame(answer: ReplayAnswer) -> pd.DataFrame:
     """Return an answer as a data frame."""
     plain = answer.to_json()
     rows = [

@@ -8,7 +8,7 @@ from typing import Any
 
 from allocmark.recording.importers.recording import BlockMap
 from allocmark.replays import breakdown_words
-from allocmark.replays.answer import Answer
+from allocmark.replays.answer import ReplayAnswer
 from allocmark.replays.memory_breakdown import Moment, take_apart
 
 
@@ -28,7 +28,7 @@ class Explained:
         return {"under": self.under, "failing": self.failing, **plain}
 
 
-def explain(answer: Answer) -> Explained | None:
+def explain(answer: ReplayAnswer) -> Explained | None:
     """Return the moment of the recorded setting, or of the first that has one; None without any.
 
     A snapshot that was made as memory ran out is the moment itself, and so is one without history.
@@ -45,7 +45,7 @@ def explain(answer: Answer) -> Explained | None:
     return None
 
 
-def _explained(answer: Answer, under: str, failing: bool, found: BlockMap) -> Explained:
+def _explained(answer: ReplayAnswer, under: str, failing: bool, found: BlockMap) -> Explained:
     moment = take_apart(found, answer.recording)
     told = breakdown_words.sentences(moment, under, failing, answer.recording)
     return Explained(under, failing, found, moment, told)

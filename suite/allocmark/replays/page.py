@@ -8,7 +8,7 @@ from pathlib import Path
 
 from allocmark.recording.importers.frames import is_of_torch
 from allocmark.replays import breakdown_svg, table
-from allocmark.replays.answer import Answer, SettingAnswer
+from allocmark.replays.answer import ReplayAnswer, SettingAnswer
 from allocmark.replays.breakdown_svg import Line
 from allocmark.replays.explained import Explained, explain
 from allocmark.replays.non_allocator_memory import in_words
@@ -26,7 +26,7 @@ _KINDS = (
 )
 
 
-def write(path: Path, answer: Answer) -> None:
+def write(path: Path, answer: ReplayAnswer) -> None:
     """Write the page, whole or not at all.
 
     Raises `AllocmarkError` where the template engine is not installed.
@@ -34,7 +34,7 @@ def write(path: Path, answer: Answer) -> None:
     write_whole(path, render(answer).encode())
 
 
-def render(answer: Answer) -> str:
+def render(answer: ReplayAnswer) -> str:
     """Return the page's text; whatever comes from the recording is escaped."""
     try:
         from jinja2 import Environment, StrictUndefined
@@ -84,7 +84,7 @@ def _own(stack: Sequence[str]) -> list[str]:
     return [*inside, *own] if own else list(stack)
 
 
-def _lines(answer: Answer) -> list[Line]:
+def _lines(answer: ReplayAnswer) -> list[Line]:
     """Return what the program asked for, and what the recorded and the best setting reserve."""
     drawn: list[SettingAnswer] = []
     for one in (answer.recorded, *answer.settings[:1]):
@@ -107,7 +107,7 @@ def _marks(explained: Explained | None) -> dict[str, float]:
     return {"a request failed here" if explained.failing else "peak": explained.moment.event}
 
 
-def _limit(answer: Answer) -> tuple[str, float] | None:
+def _limit(answer: ReplayAnswer) -> tuple[str, float] | None:
     if answer.card is None:
         return None
     left = answer.card.value_bytes - answer.outside.value_bytes

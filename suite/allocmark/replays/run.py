@@ -18,7 +18,7 @@ from allocmark.experiments.recording.experiment import save_events
 from allocmark.machine.stack import installed
 from allocmark.recording.importers.recording import BlockMap, Recording
 from allocmark.replays import children, device_choice, driver_time, non_allocator_memory, settings
-from allocmark.replays.answer import FIGURES, Answer, SettingAnswer
+from allocmark.replays.answer import FIGURES, ReplayAnswer, SettingAnswer
 from allocmark.replays.non_allocator_memory import Term, in_words
 from allocmark.replays.ranking import ranked
 from allocmark.replays.settings import Setting
@@ -34,7 +34,7 @@ _LIMIT_FOR_EACH_EVENT_S = 60e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReplayOptions:
     """What was asked for; None for what was not."""
 
     settings: Sequence[str] = ()
@@ -49,9 +49,9 @@ class Options:
 
 def replay(
     recording: Recording,
-    options: Options,
+    options: ReplayOptions,
     done: children.Done = lambda name, ended, count: None,
-) -> Answer:
+) -> ReplayAnswer:
     """Run a recording under all settings asked for; `done` hears of each that has ended.
 
     Raises `AllocmarkError` for a setting that is not known, a card that has no room at all, and at
@@ -99,7 +99,7 @@ def replay(
         if emulated
         else ("this machine's GPU")
     )
-    return Answer(
+    return ReplayAnswer(
         recording,
         ranked(answers, recording.setting is not None),
         around,
@@ -180,12 +180,17 @@ def _maps(outcome: ChildOutcome) -> dict[str, BlockMap]:
         if series.name in ("segments", "blocks"):
             found.setdefault(str(series.axes["at"]), {})[series.name] = series
     failed = next((f.value for f in outcome.figures if f.metric == "failed_event"), None)
-    events = {"peak": outcome.notes.get("peak_event", -1), "failure": failed}
+    events = {"peak": outcome.notes.get("peak_event"), "failure": failed}
     return {
-        at: BlockMap(int(events.get(at) or -1), _rows(pair["segments"]), _rows(pair["blocks"]))
+        at: BlockMap(_event(events.get(at)), _rows(pair["segments"]), _rows(pair["blocks"]))
         for at, pair in found.items()
         if len(pair) == len(("segments", "blocks"))
     }
+
+
+def _event(value: str | float | None) -> int:
+    """Return the number of an event, -1 where it is not known."""
+    return -1 if value is None else int(value)
 
 
 def _rows(series: Series) -> NDArray[np.int64]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from allocmark.replays.answer import Answer, SettingAnswer
+from allocmark.replays.answer import ReplayAnswer, SettingAnswer
 from allocmark.replays.non_allocator_memory import Term
 from allocmark.replays.ranking import alike
 from allocmark.system.units import format_bytes, format_count, format_need
 
 
-def summary(answer: Answer) -> str:
+def summary(answer: ReplayAnswer) -> str:
     """Say what to do."""
     best = answer.settings[0] if answer.settings else None
     if best is None or best.smallest_card_bytes is None:

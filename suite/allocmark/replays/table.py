@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from allocmark.replays.answer import Answer, SettingAnswer
+from allocmark.replays.answer import ReplayAnswer, SettingAnswer
 from allocmark.replays.explained import explain
 from allocmark.replays.non_allocator_memory import in_words
 from allocmark.replays.summary import summary
@@ -23,7 +23,7 @@ _COLUMNS = (
 _ON_CARD = "this card"
 
 
-def render(answer: Answer) -> RenderableType:
+def render(answer: ReplayAnswer) -> RenderableType:
     """Return the whole answer, ready to print."""
     recording = answer.recording
     head = [
@@ -77,7 +77,7 @@ def _fits(one: SettingAnswer) -> str:
     return "fits" if not retries else f"fits, {format_count(retries, 'retry', 'retries')}"
 
 
-def _notes(answer: Answer) -> list[str]:
+def _notes(answer: ReplayAnswer) -> list[str]:
     explained = explain(answer)
     told = [f"- {summary(answer)}", f"- {answer.agreement}"]
     told += [f"- {sentence}" for sentence in (explained.sentences if explained else ())]
@@ -111,6 +111,6 @@ def _seconds(value: float) -> str:
     return f"{value * 1e3:.0f} ms" if value < 1 else f"{value:.2f} s"
 
 
-def show(answer: Answer, console: Console | None = None) -> None:
+def show(answer: ReplayAnswer, console: Console | None = None) -> None:
     """Print it."""
     (console or Console()).print(render(answer))

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from allocmark.compare import thresholds
-from allocmark.compare.comparing import compare_pair, no_garbage
+from allocmark.compare.comparing import compare_pair
 from allocmark.compare.model import VERDICTS, Comparison, Missing, Row
 from allocmark.compare.run_set import Side, paired, read_paths
 from allocmark.report.page import Part
 from allocmark.store.frame import Source, Store
 from allocmark.store.table import NOTHING
 from allocmark.system.errors import AllocmarkError
+from allocmark.system.garbage import no_garbage_collection
 
 COLUMNS = 4
 """So many other stacks are compared, the newest ones: each takes seconds."""
@@ -59,7 +60,7 @@ def stacks(part: Part, parts: Sequence[Part]) -> Stacks | None:
         return None
     chosen = list(named.items())[:COLUMNS]
     store = part.panel.store
-    with no_garbage():
+    with no_garbage_collection():
         own = _side(store, part.title, [store.sources[index] for index in part.panel.shown])
         others = tuple(_other(own, _side(store, label, each)) for label, each in chosen)
     places = _places([other.found for other in others if other.found is not None])

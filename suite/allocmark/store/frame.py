@@ -6,13 +6,11 @@ Samples stay in the documents: a row holds what tables need of them.
 
 from __future__ import annotations
 
-import gc
 import itertools
 import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,6 +29,7 @@ from allocmark.store.frame_columns import (
     Rows,
 )
 from allocmark.system.errors import DocumentError, NoResultsError
+from allocmark.system.garbage import no_garbage_collection
 
 __all__ = [
     "DOCUMENT_COLUMNS",
@@ -111,20 +110,8 @@ def load(root: Path, probes: Collection[str] | None = None, readers: int = 1) ->
     Raises `AllocmarkError` where there is no usable one; what is damaged, foreign, of a newer
     schema, misplaced or absurd is left out and named in `Store.left_out`.
     """
-    with _uncollected():
+    with no_garbage_collection():
         return _load(root, probes, readers)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep Python from looking for cycles: there are none among millions of rows to look at."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
@@ -164,7 +151,7 @@ def _all_read(root: Path, paths: Sequence[Path], readers: int) -> Iterator[_Read
 
 
 def _chunk_read(root: Path, paths: Sequence[Path]) -> list[_Read | LeftOut]:
-    with _uncollected():
+    with no_garbage_collection():
         return list(_some_read(root, paths))
 
 

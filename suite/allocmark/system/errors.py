@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import errno
 import signal
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 EXIT_FINE = 0
 EXIT_REGRESSION = 1
@@ -21,8 +25,13 @@ class AllocmarkError(Exception):
     """One sentence that says what is wrong and what to do about it."""
 
     exit_code = EXIT_BAD_INPUT
-    told = False
+    is_reported = False
     """Whether the user has read the sentence already: another process has written it."""
+
+    @property
+    def message(self) -> str:
+        """The sentence, with the way out where it is another command."""
+        return str(self)
 
 
 class UnknownNameError(AllocmarkError):
@@ -32,8 +41,20 @@ class UnknownNameError(AllocmarkError):
         super().__init__(f"unknown {what} {name!r}: choose from {', '.join(known)}")
 
 
+def lookup(what: str, name: str, known: Mapping[str, _T]) -> _T:
+    """Return what a user has named. Raises `UnknownNameError`."""
+    if name not in known:
+        raise UnknownNameError(what, name, list(known))
+    return known[name]
+
+
 class NoGpuError(AllocmarkError):
     """No usable GPU, or one that this machine must not measure now."""
+
+    @property
+    def message(self) -> str:
+        """The sentence, with the way out where there is no GPU to measure."""
+        return f"{self} (allocmark emulate -- COMMAND)"
 
 
 class DocumentError(AllocmarkError):
@@ -52,14 +73,14 @@ class NoResultsError(AllocmarkError):
     """A folder that is missing, or without a single document that can be used."""
 
     def __init__(self, root: Path, why: str = "") -> None:
-        told = f" ({why})" if why else ""
+        reason = f" ({why})" if why else ""
         super().__init__(
-            f"no results below {root}{told}: measure with `allocmark run`, or name another folder"
+            f"no results below {root}{reason}: measure with `allocmark run`, or name another folder"
         )
 
 
 class NothingBeforeError(AllocmarkError):
-    """A run that no earlier one can be held against: told, and no fault: there is a first one."""
+    """A run that no earlier one can be held against: reported, and no fault: there is a first."""
 
     exit_code = EXIT_FINE
 
@@ -102,11 +123,16 @@ class ReaderGoneError(AllocmarkError):
     """
 
     exit_code = 128 + signal.SIGPIPE
-    told = True
+    is_reported = True
 
 
 class UnusablePlaceError(AllocmarkError):
     """A file or folder that cannot be read or written."""
+
+
+def user_message(error: AllocmarkError) -> str:
+    """Return what is written to standard error: one sentence, and who says it."""
+    return f"allocmark: {error.message}"
 
 
 def of_system(error: OSError) -> AllocmarkError | None:

@@ -1,4 +1,4 @@
-"""Whether two runs in a row agree: ``python -m allocmark.tools.agreement RESULTS_A RESULTS_B``.
+"""Whether two runs in a row agree: ``allocmark dev agreement RESULTS_A RESULTS_B``.
 
 Not whether anything changed, which is `allocmark.compare`: that asks what runs differ by, this how
 still a machine holds.
@@ -9,7 +9,6 @@ Exact figures must be equal; times must be near where their intervals say that t
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,7 @@ from allocmark.schema.figure import Figure
 from allocmark.schema.flags import WIDE_SHARE
 from allocmark.store.escape import visible
 from allocmark.store.number_text import format_value
-from allocmark.system.errors import EXIT_BAD_INPUT, EXIT_FINE, EXIT_REGRESSION, AllocmarkError
-from allocmark.system.stopping import until_stopped
+from allocmark.system.errors import EXIT_FINE, EXIT_REGRESSION
 
 NEAR = 0.05
 """Two medians agree if they differ by at most this share of the first."""
@@ -90,6 +88,11 @@ class Agreement:
     def met(self) -> bool:
         """Whether every share is."""
         return all(share.met for share in self.shares)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where every share is met, else 1."""
+        return EXIT_FINE if self.met else EXIT_REGRESSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,23 +191,3 @@ def text(found: Agreement) -> str:
         lines += ["", f"{len(found.only_one)} figures are in one run only:"]
         lines += [f"  {visible(place)}" for place in found.only_one]
     return "\n".join(lines)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Compare and print; returns 0 if every share is met, 1 if not, 2 for bad input."""
-    try:
-        first, second = map(Path, arguments)
-    except ValueError:
-        print("usage: python -m allocmark.tools.agreement RESULTS_A RESULTS_B", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    try:
-        found = compare(first, second)
-    except AllocmarkError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    print(text(found))
-    return EXIT_FINE if found.met else EXIT_REGRESSION
-
-
-if __name__ == "__main__":
-    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))

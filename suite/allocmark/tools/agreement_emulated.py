@@ -1,22 +1,19 @@
 """How far an emulated run agrees with hardware: cells, curves, every event, requests, places.
 
-``python -m allocmark.tools.agreement_emulated HARDWARE EMULATED --out FILE`` reads the
+``allocmark dev agreement-emulated HARDWARE EMULATED --out FILE`` reads the
 documents below two folders, of as many stacks as there are, and writes the page
 (`agreement_page`): what both have of fragmentation, and the cells of capacity, placement and
-pressure. Not for two runs of one machine: that is `report.agreement`.
+pressure. Not for two runs of one machine: that is `agreement`.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from allocmark.schema import documents
 from allocmark.schema.documents import Document
-from allocmark.system.errors import EXIT_BAD_INPUT, EXIT_FINE, AllocmarkError
-from allocmark.system.stopping import until_stopped
+from allocmark.system.errors import AllocmarkError
 from allocmark.tools.agreement_comparison import compare
 from allocmark.tools.agreement_page import FRAGMENTATION, OTHERS, Compared, render
 
@@ -47,28 +44,16 @@ def _by_subject(found: Iterable[Document], probe: str) -> dict[str, Document]:
     return known
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Compare two folders and write the page; returns 0, or 2 for bad input."""
-    parser = argparse.ArgumentParser(prog="python -m allocmark.tools.agreement_emulated")
-    parser.add_argument("hardware", type=Path, metavar="HARDWARE", help="documents of a GPU")
-    parser.add_argument("emulated", type=Path, metavar="EMULATED", help="emulated documents")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write")
-    chosen = parser.parse_args(arguments)
-    try:
-        sides = _read(chosen.hardware), _read(chosen.emulated)
-        compared = compare_all(*sides)
-        if not compared:
-            raise AllocmarkError(
-                f"the two folders share no {FRAGMENTATION} document: nothing to compare"
-            )
-        others = [one for probe in OTHERS for one in compare_all(*sides, probe)]
-        page = render(compared, others)
-    except AllocmarkError as error:
-        print(error, file=sys.stderr)
-        return EXIT_BAD_INPUT
-    documents.write_whole(chosen.out, page.encode())
-    print(chosen.out)
-    return EXIT_FINE
+def write_page(hardware: Path, emulated: Path, out: Path) -> None:
+    """Compare two folders and write the page. Raises `AllocmarkError` for what has no page."""
+    sides = _read(hardware), _read(emulated)
+    compared = compare_all(*sides)
+    if not compared:
+        raise AllocmarkError(
+            f"the two folders share no {FRAGMENTATION} document: nothing to compare"
+        )
+    others = [pair for probe in OTHERS for pair in compare_all(*sides, probe)]
+    documents.write_whole(out, render(compared, others).encode())
 
 
 def _read(root: Path) -> list[Document]:
@@ -77,7 +62,3 @@ def _read(root: Path) -> list[Document]:
         for probe in (FRAGMENTATION, *OTHERS)
         for path in sorted(root.rglob(f"{probe}.*{documents.SUFFIX}"))
     ]
-
-
-if __name__ == "__main__":
-    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))

@@ -1,4 +1,4 @@
-"""``python -m allocmark.tools.derive_profile RESULTS MACHINE --out FILE``: a profile as measured.
+"""``allocmark dev derive-profile RESULTS MACHINE --out FILE``: a profile as measured.
 
 RESULTS is a results folder, MACHINE the name of a machine in it, whose documents in the full
 profile are read. Every figure of the profile names the document that it comes from, below the
@@ -7,9 +7,7 @@ machine's folder.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
@@ -18,10 +16,10 @@ from typing import Any, NamedTuple
 from allocmark.schema.documents import SUFFIX, Document, read
 from allocmark.schema.figure import Figure
 from allocmark.system.errors import AllocmarkError
-from allocmark.system.stopping import until_stopped
 from allocmark.system.units import MIB
 
 _PROFILE = "full"
+_HERE = "tools/derive_profile.py"
 
 
 class _Chip(NamedTuple):
@@ -122,6 +120,11 @@ class Source:
         return dict(sorted(found.items()))
 
 
+def write(results: Path, machine: str, out: Path) -> None:
+    """Write the profile of a machine. Raises `AllocmarkError`, and `OSError` for the place."""
+    out.write_text(json.dumps(derive(results, machine), indent=2) + "\n")
+
+
 def derive(results: Path, machine: str) -> dict[str, Any]:
     """Return the profile of a machine as JSON holds it. Raises `AllocmarkError`."""
     source = Source(results / machine)
@@ -129,13 +132,13 @@ def derive(results: Path, machine: str) -> dict[str, Any]:
     gpu = str(stack["gpu"])
     if gpu not in _CHIPS:
         raise AllocmarkError(
-            f"the chip of {gpu} is not known: add it to the table in allocmark/emulator/derive.py"
+            f"the chip of {gpu} is not known: add it to the table in allocmark/{_HERE}"
         )
     chip = _CHIPS[gpu]
     major, minor = str(stack["cuda"]).split(".")[:2]
     return {
         "comment": f"One {gpu}, driver {stack['driver']}, CUDA {stack['cuda']}, "
-        f"torch {stack['torch']}. Written by `python -m allocmark.tools.derive_profile`.",
+        f"torch {stack['torch']}. Written by `allocmark dev derive-profile`.",
         "name": gpu,
         "driver_version": stack["driver"],
         "cuda_version": int(major) * 1000 + int(minor) * 10,
@@ -243,29 +246,3 @@ def _by_handle(times: Mapping[int, float]) -> dict[int, float]:
         handle: median(ns / -(-size // handle) for size, ns in times.items() if belongs(size))
         for handle, belongs in fits.items()
     }
-
-
-def main() -> int:
-    """Run the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m allocmark.tools.derive_profile",
-        description="Write the emulated driver's profile of a GPU from what was measured on it.",
-    )
-    parser.add_argument("results", type=Path, metavar="RESULTS", help="the results folder")
-    parser.add_argument("machine", metavar="MACHINE", help="a machine's name in it")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the profile")
-    options = parser.parse_args()
-    try:
-        text = json.dumps(derive(options.results, options.machine), indent=2) + "\n"
-        options.out.write_text(text)
-    except AllocmarkError as error:
-        print(f"allocmark: {error}", file=sys.stderr)
-        return error.exit_code
-    except OSError as error:
-        print(f"allocmark: {options.out} cannot be written ({error.strerror})", file=sys.stderr)
-        return AllocmarkError.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(until_stopped(main))

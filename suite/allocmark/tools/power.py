@@ -1,4 +1,4 @@
-"""What the comparison finds and what it imagines: ``python -m allocmark.tools.power RUNS...``
+"""What the comparison finds and what it imagines: ``allocmark dev power RUNS...``
 
 Each RUNS is a results folder, or a folder of several, measured with nothing changed between them.
 The runs are dealt to A and B in every way of a design (one against one, half against half, all but
@@ -16,10 +16,8 @@ them; from a single run it takes the thresholds' deviations, which says nothing 
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +32,6 @@ from allocmark.compare.readings import as_read, is_exact
 from allocmark.compare.run_set import Pair, Side, read_side
 from allocmark.compare.thresholds import Rule, Thresholds, load
 from allocmark.system.errors import AllocmarkError
-from allocmark.system.stopping import until_stopped
 from allocmark.tools import power_means
 from allocmark.tools.counts import CHANGED, SHARE, STEPS, Count, Group, percent
 from allocmark.tools.synthetic_changes import counted_up, drawn, plant
@@ -225,29 +222,23 @@ def runs_of(names: Sequence[str]) -> list[Side]:
     return [_joined(parts) for _, parts in sorted(found.items())]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Simulate and print; returns 0, or 2 for bad input."""
-    parser = argparse.ArgumentParser(prog="python -m allocmark.tools.power")
-    parser.add_argument("runs", nargs="+", help="results folders, or folders of them")
-    parser.add_argument("--drawn", type=int, default=0, help="draw so many runs from these")
-    parser.add_argument("--thresholds", type=Path, help="rules of your own")
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(arguments)
-    try:
-        thresholds = load(given.thresholds)
-        runs = runs_of(given.runs)
-        if given.drawn:
-            runs = drawn(runs, given.drawn, thresholds, given.seed)
-        if len(runs) < 2:  # noqa: PLR2004 - a comparison has two sides
-            raise AllocmarkError("one run has nothing to be compared with: name more, or --drawn 6")
-        print(f"{len(runs)} runs{', drawn' if given.drawn else ''}; what they differ by:")
-        print(spread_text(spreads(runs, thresholds), thresholds))
-        for design in designs(len(runs)):
-            print(f"\n{text(simulate(runs, design, thresholds, seed=given.seed))}", flush=True)
-    except AllocmarkError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+def simulations(
+    names: Sequence[str], drawn_runs: int, rules: Path | None, seed: int
+) -> Iterator[str]:
+    """Yield what the runs below some folders differ by, then the table of each design.
+
+    `drawn_runs` are drawn from them instead, unless it is 0. Raises `AllocmarkError`.
+    """
+    thresholds = load(rules)
+    runs = runs_of(names)
+    if drawn_runs:
+        runs = drawn(runs, drawn_runs, thresholds, seed)
+    if len(runs) < 2:  # noqa: PLR2004 - a comparison has two sides
+        raise AllocmarkError("one run has nothing to be compared with: name more, or --drawn 6")
+    yield f"{len(runs)} runs{', drawn' if drawn_runs else ''}; what they differ by:"
+    yield spread_text(spreads(runs, thresholds), thresholds)
+    for design in designs(len(runs)):
+        yield f"\n{text(simulate(runs, design, thresholds, seed=seed))}"
 
 
 def _deals(runs: int, design: tuple[int, int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -279,7 +270,3 @@ def _changed(verdicts: Sequence[str]) -> int:
 
 def _share(count: Count) -> str:
     return f"{count.hit} of {count.total} ({percent(count.share)})"
-
-
-if __name__ == "__main__":
-    raise SystemExit(until_stopped(lambda: main(sys.argv[1:])))

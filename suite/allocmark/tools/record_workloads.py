@@ -1,4 +1,4 @@
-"""Record the programs: ``python -m allocmark.tools.record_workloads --out DIR``.
+"""Record the programs: ``allocmark dev record-workloads --out DIR``.
 
 Each run has a process of its own with torch's allocator as it comes. With ``--setting NAME`` the
 programs run under another of torch's allocators instead, and only its counters are written. With
@@ -7,21 +7,20 @@ programs run under another of torch's allocators instead, and only its counters 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
-from allocmark.system.errors import AllocmarkError, UnknownNameError
-from allocmark.system.stopping import until_stopped
+from allocmark.system.errors import EXIT_FINE, AllocmarkError, UnknownNameError, user_message
 from allocmark.workloads import trace_file
 from allocmark.workloads.programs import NAMES
 
@@ -86,58 +85,44 @@ def record_twice(name: str, out: Path, steps: int | None = None, device: int = 0
             raise AllocmarkError(f"{name} does not repeat: two recordings differ in {column}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m allocmark.tools.record_workloads",
-        description="Record the allocations of the suite's programs on this machine's GPU.",
-    )
-    parser.add_argument("--out", type=Path, required=True, help="folder for the files")
-    parser.add_argument("--program", action="append", help=f"one of {', '.join(NAMES)}; all")
-    parser.add_argument(
-        "--setting",
-        action="append",
-        help="run under this torch allocator and write its counters only (repeatable)",
-    )
-    parser.add_argument("--steps", type=int, help="steps (default: the program's own)")
-    parser.add_argument("--device", type=int, default=0, help="number of the GPU")
-    parser.add_argument("--twice", action="store_true", help="record twice and compare")
-    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    options = parser.parse_args(arguments)
-    try:
-        return _all(options)
-    except AllocmarkError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+@dataclass(frozen=True, slots=True)
+class RecordingPlan:
+    """What to record, where to, and how; all programs, under `NATIVE`, unless they are named."""
+
+    out: Path
+    programs: Sequence[str] | None = None
+    settings: Sequence[str] | None = None
+    steps: int | None = None
+    device: int = 0
+    twice: bool = False
+    jobs: int = 1
 
 
-def _all(options: argparse.Namespace) -> int:
-    """Do what the options ask; one failure does not keep the others from being recorded."""
-    programs, chosen = options.program or NAMES, options.setting or [NATIVE]
-    work = [(name, setting) for setting in chosen for name in programs]
-    out: Path = options.out
-    out.mkdir(parents=True, exist_ok=True)
+def record_all(plan: RecordingPlan, say: Callable[[str], None]) -> int:
+    """Record; one failure does not keep the others from being recorded. Returns the exit code."""
+    work = [(n, s) for s in plan.settings or [NATIVE] for n in plan.programs or NAMES]
+    plan.out.mkdir(parents=True, exist_ok=True)
 
-    def one(pair: tuple[str, str]) -> AllocmarkError | None:
-        name, setting = pair
+    def record(name: str, setting: str) -> AllocmarkError | None:
         try:
-            if options.twice and setting == NATIVE:
-                record_twice(name, out, options.steps, options.device)
+            if plan.twice and setting == NATIVE:
+                record_twice(name, plan.out, plan.steps, plan.device)
             else:
-                run(name, setting, out, options.steps, options.device)
+                run(name, setting, plan.out, plan.steps, plan.device)
         except AllocmarkError as error:
             return error
         return None
 
-    status = 0
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for (name, setting), error in zip(work, pool.map(one, work), strict=True):
+    code = EXIT_FINE
+    with ThreadPoolExecutor(plan.jobs) as pool:
+        failures = pool.map(record, *zip(*work, strict=True))
+        for (name, setting), error in zip(work, failures, strict=True):
             if error is None:
-                print(f"{name} under {setting}: {_summary(out / f'{name}.{setting}.json')}")
+                say(f"{name} under {setting}: {_summary(plan.out / f'{name}.{setting}.json')}")
             else:
-                print(f"error: {error}", file=sys.stderr)
-                status = max(status, error.exit_code)
-    return status
+                print(user_message(error), file=sys.stderr)
+                code = max(code, error.exit_code)
+    return code
 
 
 def _summary(path: Path) -> str:
@@ -146,7 +131,3 @@ def _summary(path: Path) -> str:
         f"peak reserved {counted['peak_reserved_bytes']} bytes, "
         f"peak allocated {counted['peak_allocated_bytes']}, {counted['seconds']} s"
     )
-
-
-if __name__ == "__main__":
-    raise SystemExit(until_stopped(main))

@@ -1,4 +1,4 @@
-"""Replays held against real runs: ``python -m allocmark.tools.replay_against_real --results DIR``.
+"""Replays held against real runs: ``allocmark dev replay-against-real --results DIR``.
 
 Each of the suite's programs is recorded once under torch as it comes, then really run under each
 other setting, and its recording is replayed under the same: on this machine's GPU, and on the
@@ -15,13 +15,11 @@ program, probe ``replay_agreement``, axes ``{allocator}``:
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,13 +28,12 @@ from allocmark.allocators.torch_caching import NATIVE
 from allocmark.machine.conditions import read_conditions
 from allocmark.machine.stack import Stack, read_stack
 from allocmark.recording.importers import reader
-from allocmark.replays.run import Options, replay
+from allocmark.replays.run import ReplayOptions, replay
 from allocmark.schema import documents
 from allocmark.schema.documents import Document, Failure
 from allocmark.schema.figure import Figure
 from allocmark.schema.run_state import now
 from allocmark.system.errors import AllocmarkError
-from allocmark.system.stopping import until_stopped
 from allocmark.tools import record_workloads
 from allocmark.workloads import trace_file
 from allocmark.workloads.programs import NAMES
@@ -53,6 +50,7 @@ _METRICS = {
     "emulated_replay_peak_reserved_bytes": "bytes",
     "emulated_difference_ratio": "ratio",
 }
+_MOST_JOBS = 8
 _REAL, _WHERE = "real", ("gpu", "emulated")
 Peaks = dict[str, dict[str, int | str]]
 """By setting, then ``real``, ``gpu`` or ``emulated``: bytes, or the reason why there are none."""
@@ -78,7 +76,7 @@ def compare(program: str, folder: Path, steps: int | None, jobs: int, device: in
             found[_REAL] = told
     recording = reader.read(file)
     for where in _WHERE:
-        options = Options(SETTINGS, emulated=where == "emulated", search=False, jobs=jobs)
+        options = ReplayOptions(SETTINGS, emulated=where == "emulated", search=False, jobs=jobs)
         try:
             answers = replay(recording, options).settings
         except AllocmarkError as error:  # No compiler for the emulated driver, say.
@@ -120,47 +118,41 @@ def _figure(metric: str, meter: str, axes: Mapping[str, str], told: float | str)
     return Figure(metric, unit, "sampled", meter, axes, told, [told])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m allocmark.tools.replay_against_real",
-        description="Hold replays against real runs of the suite's programs on this machine's GPU.",
-    )
-    parser.add_argument("--results", type=Path, required=True, help="the results folder")
-    parser.add_argument("--program", action="append", help=f"one of {', '.join(NAMES)}; all")
-    parser.add_argument("--steps", type=int, help="steps (default: the program's own)")
-    jobs = max(1, min(8, (os.cpu_count() or 1) // 2))
-    parser.add_argument("--jobs", type=int, default=jobs, help="processes at a time")
-    options = parser.parse_args(arguments)
-    try:
-        stack, run = read_stack("torch"), now()
-        for program in options.program or NAMES:
-            _one(program, options, stack, run)
-    except AllocmarkError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
+def measure_all(
+    results: Path,
+    programs: Sequence[str] | None = None,
+    steps: int | None = None,
+    jobs: int | None = None,
+) -> Iterator[str]:
+    """Compare each program (all, unless named), write its document, and yield a line about it."""
+    stack, run = read_stack("torch"), now()
+    jobs = jobs or max(1, min(_MOST_JOBS, (os.cpu_count() or 1) // 2))
+    for program in programs or NAMES:
+        document = _measure(program, stack, run, steps, jobs)
+        path = documents.path_of(results, stack.machine, stack.name, "full", PROBE, program)
+        documents.write(path, document)
+        failures = [failure.reason for failure in document.failures]
+        yield f"{path}: {failures[0] if failures else _summary(document.figures)}"
 
 
-def _one(program: str, options: argparse.Namespace, stack: Stack, run: str) -> None:
-    """Compare one program and write its document."""
+def _measure(program: str, stack: Stack, run: str, steps: int | None, jobs: int) -> Document:
     began, started = time.monotonic(), now()
     before = read_conditions(0).to_json()
     failures = []
     found: list[Figure] = []
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            found = figures(compare(program, Path(scratch), options.steps, options.jobs))
+            found = figures(compare(program, Path(scratch), steps, jobs))
         except AllocmarkError as error:
             failures.append(Failure("record", str(error)))
-    document = Document(
+    return Document(
         probe=PROBE,
         subject=program,
         profile="full",
         run=run,
         started=started,
         seconds=round(time.monotonic() - began, 3),
-        command=f"python -m allocmark.tools.replay_against_real --program {program}",
+        command=f"allocmark dev replay-against-real --program {program}",
         suite=__version__,
         emulated=stack.emulated,
         stack=stack.to_json(),
@@ -168,9 +160,6 @@ def _one(program: str, options: argparse.Namespace, stack: Stack, run: str) -> N
         figures=found,
         failures=failures,
     )
-    path = documents.path_of(options.results, stack.machine, stack.name, "full", PROBE, program)
-    documents.write(path, document)
-    print(f"{path}: {_summary(found) if found else failures[0].reason}")
 
 
 def _summary(found: Sequence[Figure]) -> str:
@@ -180,7 +169,3 @@ def _summary(found: Sequence[Figure]) -> str:
             off = "-" if figure.value is None else f"{figure.value:+.2%}"
             words.append(f"{figure.axes['allocator']} {off}")
     return "emulated replay less real run: " + ", ".join(words)
-
-
-if __name__ == "__main__":
-    raise SystemExit(until_stopped(main))

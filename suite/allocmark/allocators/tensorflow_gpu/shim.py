@@ -4,8 +4,8 @@ It is built once against the headers that the installed wheel brings, and serves
 version only. Where there is no compiler, or a wheel without headers, a library built elsewhere for
 the same version can be taken along::
 
-    python -m allocmark.allocators.tensorflow_gpu build FILE   # where the headers are
-    export ALLOCMARK_TENSORFLOW_SHIM=FILE                      # where they are not
+    allocmark dev build-shim FILE           # where the headers are
+    export ALLOCMARK_TENSORFLOW_SHIM=FILE   # where they are not
 
 Any Python of the same machine architecture will do; the file is bound to TensorFlow alone.
 """
@@ -18,6 +18,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_void_p
@@ -57,6 +58,15 @@ class Chunk(NamedTuple):
 
 class NoShimError(NotMeasurableError):
     """There is no shim, and the public counters must do."""
+
+
+def write(file: Path) -> str:
+    """Build the library, write it to a file, and say what that serves.
+
+    Raises `NotMeasurableError` as `build` does, and `OSError` for the place.
+    """
+    shutil.copyfile(build(), file)
+    return f"{file}: for TensorFlow {installed_version()}, to be named by {VARIABLE}"
 
 
 def installed_version() -> str:

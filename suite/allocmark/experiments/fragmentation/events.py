@@ -21,14 +21,13 @@ event at which they part can be named.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from allocmark.allocators.base import Allocator, Stats
 from allocmark.experiments.shared.event_replay import Script, replay
 from allocmark.system.errors import NotMeasurableError
+from allocmark.system.garbage import no_garbage_collection
 from allocmark.workloads.event_trace import Op
 
 SERIES = "every-event"
@@ -70,7 +69,7 @@ def every_event(script: Script, allocator: Allocator) -> Mapping[str, Mapping[st
         for name, value in _counters(allocator.stats(), first, live[event]):
             changes.setdefault(name, _Changes()).read(event, value)
 
-    with _no_collection():
+    with no_garbage_collection():
         result = replay(script, allocator, look, _readings(script))
     if not result.completed:
         raise NotMeasurableError(
@@ -99,15 +98,3 @@ def _counters(now: Stats, first: Stats, requested: int) -> Iterator[tuple[str, i
         value, start = getattr(now, name), getattr(first, name)
         if value is not None and start is not None:
             yield name, value - start
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep Python's garbage collector out: torch's counters are hundreds of objects a reading."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

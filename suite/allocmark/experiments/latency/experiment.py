@@ -67,9 +67,9 @@ from allocmark.experiments.latency.hits import measure_hits
 from allocmark.experiments.latency.levels import Bench
 from allocmark.experiments.latency.misses import measure_misses
 from allocmark.meters.timing import library
-from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.schema.figure import Figure
 from allocmark.system.address_layout import address_layout
+from allocmark.system.garbage import no_garbage_collection
 from allocmark.system.units import GIB
 
 __all__ = ["CELLS", "CROSS_SIZES", "EXPERIMENT", "SIZES", "Latency"]
@@ -119,7 +119,7 @@ class Latency(AllocatorExperiment):
         bench = Bench(allocator, parameters["largest_bytes"], request.pace_ns)
         recorder.note("clock", bench.clock)
         recorder.note("cpus", len(os.sched_getaffinity(0)))
-        with no_garbage_collection(), bench.quiet:
+        with no_garbage_collection(collect_first=True), bench.quiet:
             with recorder.stage("loop cost"):
                 measure_cost(bench, parameters["hit_batches"], recorder)
             with recorder.stage("misses"):

@@ -12,11 +12,11 @@ from allocmark.experiments.multi_gpu.devices import Cards, Cell, send
 from allocmark.experiments.multi_gpu.devices import cells as card_cells
 from allocmark.experiments.multi_gpu.forks import each_in_a_fork, shown_of
 from allocmark.experiments.multi_gpu.peers import is_enabled
-from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.schema.device_meters import METERS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.intervals import sampled_figure
 from allocmark.system.errors import DeviceOutOfMemoryError
+from allocmark.system.garbage import no_garbage_collection
 from allocmark.system.units import MIB
 
 COPIED_BYTES = 20 * MIB
@@ -39,7 +39,7 @@ def measure_copies(uuids: Sequence[str], samples: int, recorder: Recorder) -> No
 
 
 def _copy_undisturbed(uuids: Sequence[str], samples: int) -> dict[str, Any]:
-    with no_garbage_collection():
+    with no_garbage_collection(collect_first=True):
         return _copy(uuids, samples)
 
 

@@ -12,11 +12,11 @@ from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.multi_gpu.devices import Cards, Cell, missing, send
 from allocmark.experiments.multi_gpu.devices import cells as card_cells
 from allocmark.experiments.multi_gpu.forks import each_in_a_fork, shown_of
-from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.schema.device_meters import METERS
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.intervals import sampled_figure
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.garbage import no_garbage_collection
 from allocmark.system.units import GIB, MIB
 
 OF_ALL, OF_FIRST = MADE = ("of all GPUs", "of GPU 0")
@@ -142,7 +142,7 @@ def _times(gpus: int, samples: int) -> list[dict[str, Any]]:
     for gpu in range(gpus):
         runtime.set_device(gpu)
     told = []
-    with no_garbage_collection():
+    with no_garbage_collection(collect_first=True):
         for peers, why in _with_peers(gpus, both_ways=True):
             runtime.call("cudaSetDevice", c_int(0))
             for size in SIZES:

@@ -59,9 +59,9 @@ from allocmark.experiments.streams.tasks import SIZES, TASKS
 from allocmark.experiments.streams.threads import PAIRS, THREAD_BYTES
 from allocmark.meters.quiet import QuietCores
 from allocmark.meters.timing import library
-from allocmark.meters.timing_python import no_garbage_collection
 from allocmark.schema.figure import Figure
 from allocmark.system.address_layout import address_layout
+from allocmark.system.garbage import no_garbage_collection
 
 __all__ = [
     "EXPERIMENT",
@@ -111,7 +111,7 @@ class Streams(AllocatorExperiment):
         repeats: int = request.parameters["repeats"]
         recorder.note("cpus", len(os.sched_getaffinity(0)))
         recorder.note("address layout", address_layout())
-        with no_garbage_collection():
+        with no_garbage_collection(collect_first=True):
             with recorder.stage("tasks"), QuietCores(request.pace_ns) as quiet:
                 tasks.measure(allocator, quiet, repeats, recorder)
                 quiet.tell(recorder.note)

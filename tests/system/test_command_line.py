@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from allocmark.system.errors import EXIT_UNCLEAR
-from allocmark.system.stopping import until_stopped
+from allocmark.system.command_line import run
+from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError
 from tests.support.emulation import needs_torch
 
 PACKAGE = Path(__file__).parents[2] / "suite" / "allocmark"
@@ -30,7 +30,7 @@ INSIDE = {
 TOLD = "allocmark: stopped by Ctrl-C: give the same command again\n"
 _STOPPED = """
 import os, signal, time
-from allocmark.system.stopping import until_stopped
+from allocmark.system.command_line import run
 
 def main():
     os.kill(os.getpid(), signal.SIGINT)
@@ -38,12 +38,31 @@ def main():
     return 0
 
 if __name__ == "__main__":
-    raise SystemExit(until_stopped(main))
+    raise SystemExit(run(main))
 """
 
 
-def test_what_ends_by_itself_ends_so() -> None:
-    assert until_stopped(lambda: 7) == 7
+def test_what_ends_by_itself_is_fine() -> None:
+    assert run(lambda: 7) == EXIT_FINE
+
+
+def test_an_exit_code_is_kept() -> None:
+    assert run(lambda: sys.exit(7)) == 7
+    assert run(sys.exit) == EXIT_FINE
+
+
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_an_error_is_one_sentence_unless_it_has_been_reported(
+    is_reported: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> None:
+        error = AllocmarkError("no such thing: name another")
+        error.is_reported = is_reported
+        raise error
+
+    assert run(refuse) == 2
+    said = "" if is_reported else "allocmark: no such thing: name another\n"
+    assert capsys.readouterr() == ("", said)
 
 
 def test_ctrl_c_is_a_sentence(tmp_path: Path) -> None:
@@ -62,14 +81,13 @@ def test_ctrl_c_is_a_sentence(tmp_path: Path) -> None:
 
 _PRINTING = """
 import sys
-from allocmark.system.stopping import until_stopped
+from allocmark.system.command_line import run
 
 def main():
     print("x" * int(sys.argv[1]))
-    return 1
 
 if __name__ == "__main__":
-    raise SystemExit(until_stopped(main))
+    raise SystemExit(run(main))
 """
 
 
@@ -93,7 +111,7 @@ def test_a_fault_of_our_own_never_ends_as_a_regression(
     def broken() -> int:
         raise ZeroDivisionError("ours")
 
-    assert until_stopped(broken) == EXIT_UNCLEAR
+    assert run(broken) == EXIT_UNCLEAR
     assert "ZeroDivisionError: ours" in capsys.readouterr().err
 
 
@@ -150,4 +168,4 @@ _PROGRAMS = sorted(
 
 @pytest.mark.parametrize("path", _PROGRAMS)
 def test_every_program_of_a_users_ends_so(path: str) -> None:
-    assert "until_stopped(" in (PACKAGE / path).read_text()
+    assert re.search(r"SystemExit\((main\(\)|run_command\()", (PACKAGE / path).read_text())

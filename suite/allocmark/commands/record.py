@@ -1,0 +1,31 @@
+"""``allocmark record``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def record(
+    command: Annotated[list[str], typer.Argument(help="The command, after --.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The snapshot's file, a new one (default: snapshot.pickle, or -2, …)."),
+    ] = None,
+    on_oom: Annotated[bool, typer.Option("--on-oom", help="Write at OOM only.")] = False,
+    max_entries: Annotated[
+        int | None, typer.Option(help="Entries to keep, the newest (default: a million).")
+    ] = None,
+    no_stacks: Annotated[
+        bool, typer.Option("--no-stacks", help="Without the lines of code: cheaper.")
+    ] = False,
+) -> None:
+    """Run a command with torch's memory history on; write a snapshot at OOM, exit or signal."""
+    from allocmark.recording.record import MOST_ENTRIES, RecordOptions
+    from allocmark.recording.record import record as record_command
+
+    entries = MOST_ENTRIES if max_entries is None else max_entries
+    options = RecordOptions(out, max_entries=entries, stacks=not no_stacks, on_oom=on_oom)
+    raise typer.Exit(record_command(command, options))
