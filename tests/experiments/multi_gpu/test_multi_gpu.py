@@ -13,16 +13,17 @@ import pytest
 from allocmark.experiments.catalog import experiment
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.request import ChildOutcome
-from allocmark.experiments.multi_gpu import devices as all_cards
+from allocmark.experiments.multi_gpu import devices as all_devices
 from allocmark.experiments.multi_gpu import experiment as several
-from allocmark.experiments.multi_gpu.devices import Cards
-from allocmark.experiments.multi_gpu.modes import CREATED, EACH, FIRST
-from allocmark.experiments.multi_gpu.stray_contexts import REMEDY, STRAYS
+from allocmark.experiments.multi_gpu.devices import Devices
+from allocmark.experiments.multi_gpu.modes import Mode
+from allocmark.experiments.multi_gpu.stray_contexts import PROGRAMS
 from allocmark.machine import nvml as nvml_module
 from allocmark.meters import memory
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
+from allocmark.schema.metrics.multi_gpu import CREATED, EACH_TENSOR, FIRST_TENSOR, ONE_GPU_VISIBLE
 from allocmark.system.errors import NoGpuError, NotMeasurableError
 from allocmark.system.units import MIB
 from tests.support.emulation import needs_emulator, needs_tensorflow, needs_torch
@@ -37,10 +38,10 @@ import json, sys
 from dataclasses import replace
 from allocmark.emulator.driver_profile import load
 from allocmark.experiments.core.launcher import launch_all
-from allocmark.experiments.multi_gpu.experiment import EXPERIMENT, cards
+from allocmark.experiments.multi_gpu.experiment import EXPERIMENT, visible_uuids
 requests = []
 for subject, asked, rules in json.loads({asked!r}):
-    request = EXPERIMENT._request(subject, asked, cards())
+    request = EXPERIMENT.request(subject, asked | {{"uuids": visible_uuids()}})
     faults = {{"ALLOCMARK_EMULATOR_FAULTS": rules}} if rules else {{}}
     requests.append(replace(request, environment={{**request.environment, **faults}}))
 told = []
@@ -94,7 +95,7 @@ def only(gpu: int, value: int) -> list[int]:
 
 @pytest.fixture
 def two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several, "cards", lambda: UUIDS)
+    monkeypatch.setattr(several, "visible_uuids", lambda: UUIDS)
     monkeypatch.setattr(several, "why_absent", lambda framework: None)
 
 
@@ -129,7 +130,7 @@ def test_each_program_is_asked_with_what_it_may_see() -> None:
 
 
 def test_a_framework_that_is_missing_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(several, "cards", lambda: UUIDS)
+    monkeypatch.setattr(several, "visible_uuids", lambda: UUIDS)
     monkeypatch.setattr(several, "why_absent", lambda framework: f"{framework} is not here")
     with pytest.raises(NotMeasurableError, match="tensorflow is not here"):
         several.EXPERIMENT.requests("tf-growth", QUICK)
@@ -149,7 +150,7 @@ def test_one_gpu_is_one_document_of_reasons_and_no_process(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if setting:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
-    monkeypatch.setattr(several, "cards", lambda: UUIDS[:1])
+    monkeypatch.setattr(several, "visible_uuids", lambda: UUIDS[:1])
     assert several.EXPERIMENT.subjects([], FULL) == ["runtime"]
     assert several.EXPERIMENT.requests("runtime", FULL) == []
     figures = several.EXPERIMENT.combine([])
@@ -163,8 +164,8 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> No
     def fail() -> None:
         raise NoGpuError("no driver")
 
-    monkeypatch.setattr(all_cards, "visible_cards", fail)
-    assert all_cards.cards() == []
+    monkeypatch.setattr(all_devices, "visible_cards", fail)
+    assert all_devices.visible_uuids() == []
 
 
 @pytest.mark.usefixtures("two")
@@ -198,7 +199,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
 
 def holding(monkeypatch: pytest.MonkeyPatch, *ordinals: int) -> None:
     """Let this process hold the contexts of these GPUs."""
-    monkeypatch.setattr(all_cards, "context_exists", lambda ordinal: ordinal in ordinals)
+    monkeypatch.setattr(all_devices, "context_exists", lambda ordinal: ordinal in ordinals)
 
 
 def running(nvml: FakeNvml, *lists: list[Any]) -> None:
@@ -209,11 +210,11 @@ def test_a_hidden_card_is_read_all_the_same(
     nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", UUIDS[1])
-    assert all_cards.cards() == UUIDS[1:]
-    cards = Cards(UUIDS, [1])
+    assert all_devices.visible_uuids() == UUIDS[1:]
+    devices = Devices(UUIDS, [1])
     running(nvml, [], [process(os.getpid(), 518 * MIB)])
     holding(monkeypatch, 0)  # The second card is the first one that CUDA sees.
-    first, second = cards.read()
+    first, second = devices.read()
     assert (first.context, first.listed) == (0, 0)
     assert (second.context, second.listed) == (1, 1)
     assert first.added[NVML_PROCESS] == 0 and second.added[NVML_PROCESS] == 518 * MIB
@@ -224,9 +225,9 @@ def test_a_hidden_card_is_read_all_the_same(
 def test_a_container_that_hides_process_ids(
     nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cards = Cards(UUIDS, [0, 1])
+    devices = Devices(UUIDS, [0, 1])
     holding(monkeypatch, 0)
-    first, second = cards.read()
+    first, second = devices.read()
     assert first.context == 1 and second.context == 0
     assert "hides its process id" in str(first.listed)
     assert "hides its process id" in str(second.listed)
@@ -237,21 +238,21 @@ def test_a_container_that_hides_process_ids(
 def test_a_neighbour_that_comes_spoils_the_whole_gpus_figure(
     nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cards = Cards(UUIDS, [0, 1])
+    devices = Devices(UUIDS, [0, 1])
     holding(monkeypatch, 0)
     running(nvml, [process(os.getpid(), MIB), process(7, MIB)], [])
-    first, second = cards.read()
+    first, second = devices.read()
     assert first.added[NVML_PROCESS] == MIB
     assert "another process on this GPU" in str(first.added[NVML_DEVICE])
     assert second.added[NVML_DEVICE] == 0
 
 
 def test_less_than_before_is_no_figure(nvml: FakeNvml) -> None:
-    cards = Cards(UUIDS, [0, 1])
+    devices = Devices(UUIDS, [0, 1])
     said = nvml_module.library().nvmlDeviceGetMemoryInfo(0)
     said.used -= MIB
     nvml.says("nvmlDeviceGetMemoryInfo", lambda handle, version=None: said)
-    assert "gave memory back" in str(cards.read()[0].added[NVML_DEVICE])
+    assert "gave memory back" in str(devices.read()[0].added[NVML_DEVICE])
 
 
 def test_a_user_who_may_not_list_processes(nvml: FakeNvml) -> None:
@@ -262,7 +263,7 @@ def test_a_user_who_may_not_list_processes(nvml: FakeNvml) -> None:
 
     for kind in ("Compute", "Graphics"):
         nvml.says(f"nvmlDeviceGet{kind}RunningProcesses", fail)
-    assert [one.listed for one in Cards(UUIDS, [0, 1]).read()] == [
+    assert [one.listed for one in Devices(UUIDS, [0, 1]).read()] == [
         "NVML does not list processes here"
     ] * 2
 
@@ -360,7 +361,7 @@ STRAY = {
 
 @needs_emulator
 @needs_torch
-@pytest.mark.parametrize("call", STRAYS)
+@pytest.mark.parametrize("call", PROGRAMS)
 def test_what_leaves_a_stray_context(call: str) -> None:
     told = torch_told()[2]
     assert not told.failures
@@ -377,10 +378,10 @@ def test_what_leaves_a_stray_context(call: str) -> None:
 def test_the_remedy_leaves_nothing_on_gpu_0() -> None:
     told = torch_told()[3]
     assert not told.failures
-    assert told.row("stray_context", call=REMEDY) == only(1, 1)
-    assert told.row("stray_listed", call=REMEDY) == only(1, 1)
+    assert told.row("stray_context", call=ONE_GPU_VISIBLE) == only(1, 1)
+    assert told.row("stray_listed", call=ONE_GPU_VISIBLE) == only(1, 1)
     whole = told.init_bytes + told.context_bytes + 2 * MIB
-    assert told.row("stray_bytes", call=REMEDY, meter=NVML_DEVICE) == only(1, whole)
+    assert told.row("stray_bytes", call=ONE_GPU_VISIBLE, meter=NVML_DEVICE) == only(1, whole)
 
 
 @needs_emulator
@@ -435,13 +436,13 @@ def test_greedy_takes_a_gpu_when_it_is_used_and_a_context_on_all() -> None:
     assert not told.failures
     place: dict[str, Any] = {"visible": "all", "meter": NVML_PROCESS}
     assert told.row("mode_bytes", point=CREATED, **place) == [told.listed_bytes] * GPUS
-    first, *others = told.row("mode_bytes", point=FIRST, **place)
+    first, *others = told.row("mode_bytes", point=FIRST_TENSOR, **place)
     assert first > 2048 * MIB and others == [told.listed_bytes] * (GPUS - 1)
-    assert told.row("mode_bytes", point=EACH, **place) == [first] * GPUS
+    assert told.row("mode_bytes", point=EACH_TENSOR, **place) == [first] * GPUS
     for metric in ("mode_context", "mode_listed"):
         assert told.row(metric, visible="all", point=CREATED) == [1] * GPUS
-    (share,) = {*told.row("mode_share", visible="all", point=EACH)}
-    device = told.one("mode_bytes", **{**place, "meter": NVML_DEVICE}, point=EACH, gpu=0)
+    (share,) = {*told.row("mode_share", visible="all", point=EACH_TENSOR)}
+    device = told.one("mode_bytes", **{**place, "meter": NVML_DEVICE}, point=EACH_TENSOR, gpu=0)
     assert share == pytest.approx(device / (4096 * MIB))
 
 
@@ -450,11 +451,11 @@ def test_greedy_takes_a_gpu_when_it_is_used_and_a_context_on_all() -> None:
 def test_what_is_hidden_stays_untouched() -> None:
     told = modes_told()[0]
     assert not told.failures
-    for point in (CREATED, FIRST):
+    for point in (CREATED, FIRST_TENSOR):
         shown = told.row("mode_bytes", visible="one", point=point, meter=NVML_DEVICE)
         assert shown[0] > told.context_bytes and shown[1:] == [0] * (GPUS - 1)
         assert told.row("mode_listed", visible="one", point=point) == only(0, 1)
-    assert {figure.axes.get("point") for figure in told.figures} == {None, CREATED, FIRST}
+    assert {figure.axes.get("point") for figure in told.figures} == {None, CREATED, FIRST_TENSOR}
     assert told.one("other_tensors_seconds", visible="one") == "one GPU is visible"
 
 
@@ -463,16 +464,14 @@ def test_what_is_hidden_stays_untouched() -> None:
 def test_a_limit_on_the_first_gpu_leaves_the_others_greedy() -> None:
     greedy, limit = modes_told()[1:]
     place: dict[str, Any] = {"visible": "all", "meter": NVML_PROCESS}
-    first, *others = limit.row("mode_bytes", point=EACH, **place)
+    first, *others = limit.row("mode_bytes", point=EACH_TENSOR, **place)
     assert first == limit.listed_bytes + 1024 * MIB
-    assert others == greedy.row("mode_bytes", point=EACH, **place)[1:]
+    assert others == greedy.row("mode_bytes", point=EACH_TENSOR, **place)[1:]
 
 
 def test_a_step_that_fails_is_the_reason_of_those_after_it(
     two: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from allocmark.experiments.multi_gpu import modes
-
     class Nothing:
         mode, tensors = "tf-growth", list[object]()
 
@@ -487,12 +486,13 @@ def test_a_step_that_fails_is_the_reason_of_those_after_it(
     from allocmark.experiments.core.recorder import Recorder
 
     stream = StringIO()
-    modes.measure_mode(Nothing(), "all", Untouched(), [0, 1], Recorder(stream))  # type: ignore[arg-type]
+    part = Mode("tf-growth", {"visible": "all", "uuids": UUIDS})
+    part.measure_program(Nothing(), Untouched(), Recorder(stream))  # type: ignore[arg-type]
     sent = [json.loads(line) for line in stream.getvalue().splitlines()]
     figures = [one["data"] for one in sent if one["kind"] == "figure"]
     reasons = {f["reason"] for f in figures if f["axes"].get("point") == CREATED}
     assert reasons == {"no GPU for it"}
-    assert {f["reason"] for f in figures if f["axes"].get("point") == EACH} == {
+    assert {f["reason"] for f in figures if f["axes"].get("point") == EACH_TENSOR} == {
         f"not reached: {CREATED} could not be done (no GPU for it)"
     }
-    assert len(figures) == len(list(modes.mode_cells("all", 2))) + 3 * 2
+    assert len(figures) == len(list(part.cells())) + 3 * 2

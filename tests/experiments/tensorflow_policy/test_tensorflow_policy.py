@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allocmark.allocators.tensorflow_gpu import MODES
 from allocmark.experiments.catalog import experiment
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.framework_programs import (
-    MODES,
     SUBJECTS,
     TensorFlow,
     Torch,
@@ -28,11 +28,21 @@ from allocmark.experiments.shared.framework_programs import (
     tensor_set,
 )
 from allocmark.experiments.tensorflow_policy import experiment as policy
-from allocmark.experiments.tensorflow_policy import points
-from allocmark.experiments.tensorflow_policy.points import CREATED, IMPORTED, LISTED, LIVE, Reading
+from allocmark.experiments.tensorflow_policy import readings
+from allocmark.experiments.tensorflow_policy.readings import PointReading
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
+from allocmark.schema.metrics.tensorflow_policy import (
+    CREATED,
+    EMPTIED,
+    ENDED,
+    FIRST_TENSOR,
+    IMPORTED,
+    LISTED,
+    LIVE_PEAK,
+    POINTS,
+)
 from allocmark.system.errors import NotMeasurableError, UnknownNameError
 from allocmark.system.units import GIB, MIB
 from tests.support.emulation import missing_for_emulation, needs_emulator, needs_torch
@@ -51,7 +61,7 @@ from allocmark.experiments.core.launcher import launch_all
 from allocmark.experiments.tensorflow_policy.experiment import EXPERIMENT
 requests = []
 for subject, asked, rules in json.loads(sys.argv[1]):
-    request = replace(EXPERIMENT._request(subject, asked), device=asked.get("device", 0))
+    request = replace(EXPERIMENT.request(subject, asked), device=asked.get("device", 0))
     faults = {"ALLOCMARK_EMULATOR_FAULTS": rules} if rules else {}
     requests.append(replace(request, environment={**request.environment, **faults}))
 told = []
@@ -205,52 +215,52 @@ class Still:
     def start(self, worker: object) -> None:
         pass
 
-    def read(self, worker: object, inside: object) -> Reading:
+    def read(self, worker: object, inside: object) -> PointReading:
         return reading(0, 0)
 
 
-def reading(process: int | str, device: int, used: int | str = "no context") -> Reading:
+def reading(process: int | str, device: int, used: int | str = "no context") -> PointReading:
     shown = {NVML_PROCESS: process, NVML_DEVICE: device, MEM_GET_INFO: used}
-    return Reading(shown, {}, 1, None)
+    return PointReading(shown, {}, 1, None)
 
 
 def walk(failing: str) -> dict[str, Any]:
     worker: Any = Scripted(failing)
     still: Any = Still()
-    told = dict(points.walk(worker, still, [p for p in points.POINTS if not p.endswith("later")]))
+    told = dict(readings.walk(worker, still, [p for p in POINTS if not p.endswith("later")]))
     return told
 
 
 def test_what_comes_after_a_failed_step_names_it() -> None:
     told = walk("create")
-    assert isinstance(told[LISTED], Reading)
+    assert isinstance(told[LISTED], PointReading)
     assert told[CREATED] == "create is broken"
     why = "not reached: device created could not be done (create is broken)"
-    assert told[points.FIRST] == told[points.ENDED] == why
+    assert told[FIRST_TENSOR] == told[ENDED] == why
 
 
 def test_a_cache_that_cannot_be_emptied_ends_nothing() -> None:
     told = walk("empty")
-    assert told[points.EMPTIED] == "empty is broken"
-    assert isinstance(told[points.ENDED], Reading)
+    assert told[EMPTIED] == "empty is broken"
+    assert isinstance(told[ENDED], PointReading)
 
 
 def test_a_process_holds_nothing_before_and_after_nvml_lists_it() -> None:
-    told: dict[str, Reading | str] = {
+    told: dict[str, PointReading | str] = {
         IMPORTED: reading("not listed", 10),
         CREATED: reading(500, 530, 540),
-        LIVE: reading(600, 640, 640),
-        points.ENDED: reading("not listed", 12, "it has ended"),
+        LIVE_PEAK: reading(600, 640, 640),
+        ENDED: reading("not listed", 12, "it has ended"),
     }
-    added: Callable[..., int | str] = points.added
+    added: Callable[..., int | str] = readings.added
     assert added(told, CREATED, IMPORTED, NVML_PROCESS) == 500
     assert added(told, CREATED, IMPORTED, NVML_DEVICE) == 520
     assert "no reading to start from" in str(added(told, CREATED, IMPORTED, MEM_GET_INFO))
-    assert added(told, LIVE, CREATED, MEM_GET_INFO) == 100
-    assert added(told, points.ENDED, IMPORTED, NVML_PROCESS) == 0
-    assert added(told, points.ENDED, IMPORTED, NVML_DEVICE) == 2
+    assert added(told, LIVE_PEAK, CREATED, MEM_GET_INFO) == 100
+    assert added(told, ENDED, IMPORTED, NVML_PROCESS) == 0
+    assert added(told, ENDED, IMPORTED, NVML_DEVICE) == 2
     assert added(told, IMPORTED, CREATED, NVML_DEVICE) == "before the device exists"
-    assert added(told, points.FIRST, CREATED, NVML_DEVICE) == "before the device exists"
+    assert added(told, FIRST_TENSOR, CREATED, NVML_DEVICE) == "before the device exists"
 
 
 def test_cold_times_are_joined_and_gaps_have_their_own_reasons() -> None:

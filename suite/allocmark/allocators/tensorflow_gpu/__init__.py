@@ -9,9 +9,21 @@ from allocmark.allocators.tensorflow_gpu.framework import Mode
 from allocmark.system.message import Message
 from allocmark.system.units import GIB
 
-__all__ = ["ALLOCATORS", "DRIVER_POOL", "GREEDY", "GROWTH", "LIMIT", "LIMIT_BYTES", "Bfc", "Mode"]
+__all__ = [
+    "ALLOCATORS",
+    "DRIVER_POOL",
+    "GREEDY",
+    "GROWTH",
+    "LIMIT",
+    "LIMIT_BYTES",
+    "MODES",
+    "Bfc",
+    "Mode",
+]
 
-GREEDY, GROWTH, LIMIT, DRIVER_POOL = "tf-greedy", "tf-growth", "tf-limit", "tf-async"
+MODES = {f"tf-{mode.value}": mode for mode in Mode}
+"""The mode of each allocator."""
+GREEDY, GROWTH, LIMIT, DRIVER_POOL = MODES
 
 LIMIT_BYTES = 8 * GIB
 """The memory_limit of ``tf-limit``: one region in which every workload of the suite fits."""

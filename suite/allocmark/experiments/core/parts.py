@@ -21,6 +21,7 @@ class Part(ABC):
     `parameters` are plain data: ``part``, its name, and whatever else it needs.
     """
 
+    name: ClassVar[str]
     limit_s: ClassVar[float]
 
     def __init__(self, subject: str, parameters: Mapping[str, Any], device: int = 0) -> None:
@@ -45,7 +46,7 @@ class Part(ABC):
 class ExperimentOfParts(Experiment):
     """An experiment whose requests name one of its `parts`."""
 
-    parts: ClassVar[Mapping[str, type[Part]]]
+    parts: ClassVar[Sequence[type[Part]]]
 
     def request(self, subject: str, parameters: Mapping[str, Any]) -> Request:
         """Return the request for a process of one part."""
@@ -78,7 +79,8 @@ class ExperimentOfParts(Experiment):
         return figures
 
     def _part(self, subject: str, parameters: Mapping[str, Any], device: int = 0) -> Part:
-        return self.parts[parameters["part"]](subject, parameters, device)
+        made = {part.name: part for part in self.parts}[parameters["part"]]
+        return made(subject, parameters, device)
 
 
 def _joined(figures: Iterable[Figure]) -> list[Figure]:

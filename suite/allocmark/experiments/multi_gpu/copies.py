@@ -4,38 +4,57 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from allocmark.allocators.torch_caching import import_torch
-from allocmark.experiments.core.recorder import CLOCK, Recorder
-from allocmark.experiments.multi_gpu.devices import Cards, Cell, send
-from allocmark.experiments.multi_gpu.devices import cells as card_cells
-from allocmark.experiments.multi_gpu.forks import each_in_a_fork, shown_of
+from allocmark.experiments.core.recorder import CLOCK, Cell, Recorder
+from allocmark.experiments.multi_gpu.device_part import DevicePart, run_in_fork, states
+from allocmark.experiments.multi_gpu.devices import DeviceMetrics, Devices
 from allocmark.experiments.multi_gpu.peers import is_enabled
 from allocmark.schema.device_meters import METERS
-from allocmark.schema.figure import Axis, Figure
-from allocmark.schema.intervals import sampled_figure
+from allocmark.schema.figure import Axis
+from allocmark.schema.metrics import multi_gpu as metrics
+from allocmark.schema.metrics.multi_gpu import COPIES
 from allocmark.system.errors import DeviceOutOfMemoryError
 from allocmark.system.garbage import no_garbage_collection
 from allocmark.system.units import MIB
 
 COPIED_BYTES = 20 * MIB
 MISSES = (20 * MIB, 200 * MIB)
-COPIES = FIRST, NEXT = ("first", "next")
 ENABLED = "cudaDeviceEnablePeerAccess"
 """It tells by its error whether it has been called before."""
+HELD = DeviceMetrics(metrics.COPY_BYTES, metrics.COPY_CONTEXT, metrics.COPY_LISTED)
 _WARM_UP = 5
 
 
-def measure_copies(uuids: Sequence[str], samples: int, recorder: Recorder) -> None:
-    """Copy a tensor of GPU 0 to one GPU after the other; read and time in between."""
-    each_in_a_fork(
-        "copies",
-        lambda: _copy_undisturbed(uuids, samples),
-        lambda told: _send(told, recorder),
-        copy_cells(len(uuids)),
-        recorder,
-    )
+class Copies(DevicePart):
+    """A tensor of GPU 0 copied to one GPU after the other, read and timed in between."""
+
+    name = "copies"
+
+    def prepare(self) -> None:
+        import_torch()  # What follows in a fork must find the GPUs untouched.
+
+    def measure(self, recorder: Recorder) -> None:
+        run_in_fork(
+            "copies",
+            partial(_copy_undisturbed, self.uuids, self.parameters["samples"]),
+            partial(_send, recorder=recorder),
+            self.cells(),
+            recorder,
+        )
+
+    def cells(self) -> Iterator[Cell]:
+        gpus = len(self.uuids)
+        for peer in range(gpus):
+            yield from HELD.cells(gpus, {"copied_to": peer}, METERS)
+            for size in MISSES:
+                yield {"copied_to": peer, "bytes": size}, (metrics.MISS_NS,)
+            for copy in COPIES if peer else ():
+                yield {"peer": peer, "copy": copy}, (metrics.COPY_SECONDS,)
+        for gpu, peer in _pairs(gpus):
+            yield {"gpu": gpu, "peer": peer}, (metrics.ACCESS_ENABLED,)
 
 
 def _copy_undisturbed(uuids: Sequence[str], samples: int) -> dict[str, Any]:
@@ -52,20 +71,17 @@ def _copy(uuids: Sequence[str], samples: int) -> dict[str, Any]:
     for gpu in range(gpus):
         torch.cuda.synchronize(gpu)
     torch.cuda.set_device(0)
-    cards = Cards(uuids, range(gpus))
-    told: dict[str, Any] = {"steps": []}
+    devices = Devices(uuids, range(gpus))
+    steps: list[dict[str, Any]] = []
     for peer in range(gpus):
         step: dict[str, Any] = {}
         if peer:
             step["copies"] = [_copied(torch, tensors[peer], tensors[0], peer) for _ in COPIES]
-        step["shown"] = [one.to_json() for one in cards.read()]
+        step["states"] = [state.to_json() for state in devices.read()]
         step["misses"] = {size: _misses(torch, size, samples) for size in MISSES}
-        told["steps"].append(step)
-    told["enabled"] = [
-        {"gpu": gpu, "peer": peer, "enabled": int(is_enabled(peer, gpu))}
-        for gpu, peer in _pairs(gpus)
-    ]
-    return told
+        steps.append(step)
+    enabled = [(gpu, peer, int(is_enabled(peer, gpu))) for gpu, peer in _pairs(gpus)]
+    return {"steps": steps, "enabled": enabled}
 
 
 def _pairs(gpus: int) -> Iterator[tuple[int, int]]:
@@ -99,35 +115,18 @@ def _misses(torch: Any, size: int, samples: int) -> list[int] | str:
     return times[_WARM_UP:]
 
 
-def _send(told: Mapping[str, Any], recorder: Recorder) -> None:
-    for peer, step in enumerate(told["steps"]):
+def _send(result: Mapping[str, Any], recorder: Recorder) -> None:
+    for peer, step in enumerate(result["steps"]):
         axes: dict[str, Axis] = {"copied_to": peer}
-        send("copy", shown_of(step["shown"]), axes, recorder, METERS)
+        HELD.send(states(step["states"]), axes, recorder, METERS)
         for copy, seconds in zip(COPIES, step.get("copies", ()), strict=False):
-            place: dict[str, Axis] = {"peer": peer, "copy": copy}
-            recorder.figure(Figure("copy_seconds", "s", "time", CLOCK, place, seconds))
+            recorder.reading(metrics.COPY_SECONDS, CLOCK, {"peer": peer, "copy": copy}, seconds)
         for size, times in step["misses"].items():
-            _send_misses({**axes, "bytes": int(size)}, times, recorder)
-    for one in told["enabled"]:
-        axes = {"gpu": one["gpu"], "peer": one["peer"]}
-        figure = Figure("access_enabled", "count", "exact", ENABLED, axes, one["enabled"])
-        recorder.figure(figure)
-
-
-def _send_misses(axes: Mapping[str, Axis], times: list[int] | str, recorder: Recorder) -> None:
-    if isinstance(times, str):
-        recorder.missing("miss_ns", "ns", times, axes)
-    else:
-        recorder.figure(sampled_figure("miss_ns", "ns", "time", "perf_counter", axes, times))
-
-
-def copy_cells(gpus: int) -> Iterator[Cell]:
-    """Yield the cells of `measure_copies`."""
-    for peer in range(gpus):
-        yield from card_cells("copy", gpus, {"copied_to": peer}, METERS)
-        for size in MISSES:
-            yield {"copied_to": peer, "bytes": size}, {"miss_ns": "ns"}
-        for copy in COPIES if peer else ():
-            yield {"peer": peer, "copy": copy}, {"copy_seconds": "s"}
-    for gpu, peer in _pairs(gpus):
-        yield {"gpu": gpu, "peer": peer}, {"access_enabled": "count"}
+            place: dict[str, Axis] = {**axes, "bytes": int(size)}
+            if isinstance(times, str):
+                recorder.figure(metrics.MISS_NS.missing(times, place))
+            else:
+                recorder.figure(metrics.MISS_NS.sampled(CLOCK, place, times))
+    for gpu, peer, enabled in result["enabled"]:
+        axes = {"gpu": gpu, "peer": peer}
+        recorder.reading(metrics.ACCESS_ENABLED, ENABLED, axes, enabled)

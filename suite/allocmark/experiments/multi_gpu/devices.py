@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.core.recorder import Cell, Recorder
 from allocmark.machine.nvml import open_card, processes_on, visible_cards
 from allocmark.meters.memory import CONTEXT_STATE, MemoryMeters, Reading, context_exists, settled
 from allocmark.schema.device_meters import METERS, NVML_DEVICE, NVML_PROCESS
-from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.figure import Axis
+from allocmark.schema.metric import Metric
 from allocmark.system.errors import NoGpuError
 
 NVML_LIST = "nvml process list"
@@ -23,11 +24,8 @@ _NO_START = "it could not be asked before this GPU held a context of the process
 _DISTURBED = "another process on this GPU changed what it holds meanwhile"
 _LESS = "less is in use than before: something else on this GPU gave memory back"
 
-Cell = tuple[Mapping[str, Axis], Mapping[str, str]]
-"""Axes, and a mapping of metric to unit."""
 
-
-def cards() -> list[str]:
+def visible_uuids() -> list[str]:
     """Return the UUIDs of the GPUs that CUDA sees, in its order; none where there is no driver."""
     try:
         return visible_cards()
@@ -36,7 +34,7 @@ def cards() -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DeviceState:
     """One GPU at one moment: bytes by meter since the start, or the reason why not.
 
     `context` is 1 where the process holds the primary context, `listed` where NVML lists it.
@@ -51,7 +49,39 @@ class Shown:
         return asdict(self)
 
 
-class Cards:
+class DeviceMetrics(NamedTuple):
+    """The metrics of a `DeviceState`."""
+
+    bytes: Metric
+    context: Metric
+    listed: Metric
+
+    def cells(
+        self, gpus: int, axes: Mapping[str, Axis], meters: Collection[str] = FROM_NOTHING
+    ) -> Iterator[Cell]:
+        """Yield the cells that `send` fills."""
+        for gpu in range(gpus):
+            for meter in meters:
+                yield {**axes, "gpu": gpu, "meter": meter}, (self.bytes,)
+            yield {**axes, "gpu": gpu}, (self.context, self.listed)
+
+    def send(
+        self,
+        states: Sequence[DeviceState],
+        axes: Mapping[str, Axis],
+        recorder: Recorder,
+        meters: Collection[str] = FROM_NOTHING,
+    ) -> None:
+        """Send the state of each GPU."""
+        for gpu, state in enumerate(states):
+            place: dict[str, Axis] = {**axes, "gpu": gpu}
+            for meter in meters:
+                recorder.reading(self.bytes, meter, {**place, "meter": meter}, state.added[meter])
+            recorder.reading(self.context, CONTEXT_STATE, place, state.context)
+            recorder.reading(self.listed, NVML_LIST, place, state.listed)
+
+
+class Devices:
     """The meters of all GPUs. `seen` are the indexes of those that CUDA sees here, in its order.
 
     Raises `NoGpuError` where NVML lacks one of them.
@@ -63,10 +93,6 @@ class Cards:
         self._meters = [
             MemoryMeters(ordinal, uuid) for ordinal, uuid in zip(self._ordinals, uuids, strict=True)
         ]
-        self.start()
-
-    def start(self) -> None:
-        """Count from here."""
         self._first = [settled(meters) for meters in self._meters]
         self._neighbours = [meters.neighbours() for meters in self._meters]
 
@@ -75,12 +101,12 @@ class Cards:
         opened = [open_card(uuid) for uuid in self._uuids]
         return [int(nvml.nvmlDeviceGetMemoryInfo(handle).total) for nvml, handle in opened]
 
-    def read(self) -> list[Shown]:
-        """Return what each GPU shows."""
+    def read(self) -> list[DeviceState]:
+        """Return the state of each GPU; bytes count since this object was made."""
         contexts = [ordinal is not None and context_exists(ordinal) for ordinal in self._ordinals]
         listed = self._listed(contexts)
         return [
-            Shown(self._added(gpu, holds), int(holds), listed[gpu])
+            DeviceState(self._added(gpu, holds), int(holds), listed[gpu])
             for gpu, holds in enumerate(contexts)
         ]
 
@@ -89,21 +115,21 @@ class Cards:
         now, calm = meters.read(), meters.neighbours() == self._neighbours[gpu]
         added: dict[str, int | str] = {}
         for meter in METERS:
-            told = _difference(meter, self._first[gpu], now, holds_context)
-            if told is None:
-                told = meters.why(meter) or "not read"
-            if meter != NVML_PROCESS and not calm and not isinstance(told, str):
-                told = _DISTURBED
-            added[meter] = told
+            difference = _difference(meter, self._first[gpu], now, holds_context)
+            if difference is None:
+                difference = meters.why(meter) or "not read"
+            if meter != NVML_PROCESS and not calm and not isinstance(difference, str):
+                difference = _DISTURBED
+            added[meter] = difference
         return added
 
     def _listed(self, contexts: Sequence[bool]) -> list[int | str]:
         """Return on which GPUs NVML lists this process."""
         found = [processes_on(*open_card(uuid)) for uuid in self._uuids]
-        listed = [None if one is None else int(os.getpid() in one) for one in found]
+        listed = [None if pids is None else int(os.getpid() in pids) for pids in found]
         if any(contexts) and not any(listed):
-            return [_NO_LISTS if one is None else _HIDDEN for one in listed]
-        return [_NO_LISTS if one is None else one for one in listed]
+            return [_NO_LISTS if is_listed is None else _HIDDEN for is_listed in listed]
+        return [_NO_LISTS if is_listed is None else is_listed for is_listed in listed]
 
 
 def _difference(meter: str, first: Reading, now: Reading, holds_context: bool) -> int | str | None:
@@ -117,54 +143,3 @@ def _difference(meter: str, first: Reading, now: Reading, holds_context: bool) -
     if before is None:
         return _NO_START
     return after - before if after >= before else _LESS
-
-
-def send(
-    prefix: str,
-    shown: Sequence[Shown],
-    axes: Mapping[str, Axis],
-    recorder: Recorder,
-    meters: Collection[str] = FROM_NOTHING,
-) -> None:
-    """Send ``<prefix>_bytes``, ``<prefix>_context`` and ``<prefix>_listed`` of each GPU."""
-    for gpu, one in enumerate(shown):
-        place: dict[str, Axis] = {**axes, "gpu": gpu}
-        for meter in meters:
-            metered: dict[str, Axis] = {**place, "meter": meter}
-            tell(f"{prefix}_bytes", "bytes", meter, metered, one.added[meter], recorder)
-        exact = (("context", CONTEXT_STATE, one.context), ("listed", NVML_LIST, one.listed))
-        for what, meter, told in exact:
-            given: Any = {"reason": told} if isinstance(told, str) else {"value": told}
-            figure = Figure(f"{prefix}_{what}", "count", "exact", meter, place, **given)
-            recorder.figure(figure)
-
-
-def tell(
-    metric: str,
-    unit: str,
-    meter: str,
-    axes: Mapping[str, Axis],
-    told: float | str,
-    recorder: Recorder,
-) -> None:
-    """Send a sampled figure with its value, or the reason why there is none."""
-    given: Any = {"reason": told} if isinstance(told, str) else {"value": told}
-    recorder.figure(Figure(metric, unit, "sampled", meter, axes, **given))
-
-
-def missing(expected: Iterable[Cell], why: str, recorder: Recorder) -> None:
-    """Send why some cells are empty."""
-    for axes, metrics in expected:
-        for metric, unit in metrics.items():
-            recorder.missing(metric, unit, why, axes)
-
-
-def cells(
-    prefix: str, gpus: int, axes: Mapping[str, Axis], meters: Collection[str] = FROM_NOTHING
-) -> Iterator[Cell]:
-    """Yield the cells that `send` fills."""
-    for gpu in range(gpus):
-        for meter in meters:
-            yield {**axes, "gpu": gpu, "meter": meter}, {f"{prefix}_bytes": "bytes"}
-        exact = {f"{prefix}_context": "count", f"{prefix}_listed": "count"}
-        yield {**axes, "gpu": gpu}, exact

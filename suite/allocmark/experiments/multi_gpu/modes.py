@@ -5,100 +5,110 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+from allocmark.allocators.tensorflow_gpu import GREEDY, LIMIT
 from allocmark.allocators.tensorflow_gpu.causes import check_host_memory
-from allocmark.experiments.core.recorder import CLOCK, Recorder, in_words
-from allocmark.experiments.multi_gpu.devices import Cards, Cell, Shown, missing, send, tell
-from allocmark.experiments.multi_gpu.devices import cells as card_cells
-from allocmark.experiments.shared.framework_programs import GREEDY, LIMIT, TensorFlow
+from allocmark.experiments.core.recorder import CLOCK, Cell, Recorder, in_words
+from allocmark.experiments.multi_gpu.device_part import DevicePart
+from allocmark.experiments.multi_gpu.devices import DeviceMetrics, Devices, DeviceState
+from allocmark.experiments.shared.framework_programs import TensorFlow
 from allocmark.schema.device_meters import NVML_DEVICE
-from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.figure import Axis
+from allocmark.schema.metrics import multi_gpu as metrics
+from allocmark.schema.metrics.multi_gpu import CREATED, EACH_TENSOR, FIRST_TENSOR, ONE, POINTS
 from allocmark.system.units import MIB
 
-ONE, ALL = VISIBLE = ("one", "all")
-CREATED, FIRST, EACH = POINTS = (
-    "device created",
-    "first tensor on GPU 0",
-    "first tensor on every GPU",
-)
-SECONDS = {CREATED: "device_seconds", FIRST: "first_tensor_seconds", EACH: "other_tensors_seconds"}
+HELD = DeviceMetrics(metrics.MODE_BYTES, metrics.MODE_CONTEXT, metrics.MODE_LISTED)
+SECONDS = {
+    CREATED: metrics.DEVICE_SECONDS,
+    FIRST_TENSOR: metrics.FIRST_TENSOR_SECONDS,
+    EACH_TENSOR: metrics.OTHER_TENSORS_SECONDS,
+}
 """Of each step; the last one is the tensors on all GPUs but the first."""
 _ONE_VISIBLE = "one GPU is visible"
 _NOT_REACHED = "not reached: {} could not be done ({})"
+_NO_OTHERS: Cell = ({"visible": ONE}, (SECONDS[EACH_TENSOR],))
 
 
-def points_of(visible: str) -> tuple[str, ...]:
-    """Return the points of a program that sees one GPU, or all."""
-    return POINTS if visible == ALL else POINTS[:2]
+class Mode(DevicePart):
+    """One process in a mode; parameter ``visible`` says which GPUs it sees."""
 
+    name = "mode"
 
-def measure_mode(
-    program: TensorFlow, visible: str, cards: Cards, seen: Sequence[int], recorder: Recorder
-) -> None:
-    """Go through the points, each timed and read; what fails is the reason of those after it."""
-    total = cards.total_bytes()
+    def __init__(self, subject: str, parameters: Mapping[str, object], device: int = 0) -> None:
+        super().__init__(subject, parameters, device)
+        self.visible = str(parameters["visible"])
+        self._points = POINTS[:2] if self.visible == ONE else POINTS
 
-    def create() -> None:
-        program.list_devices()
-        program.create_device(total[0])
+    @property
+    def seen(self) -> Sequence[int]:
+        return [0] if self.visible == ONE else super().seen
 
-    def others() -> None:
-        if program.mode in (GREEDY, LIMIT):  # A limit is set on the first GPU only.
-            check_host_memory(sum(total[gpu] for gpu in seen[1:]))
-        for logical in range(1, len(seen)):
-            program.tensors.append(program.tensor(MIB, logical))
+    def prepare(self) -> None:
+        self._program = TensorFlow(self.subject, 0)
+        self._program.load()
 
-    steps = {CREATED: create, FIRST: lambda: program.take([MIB]), EACH: others}
-    failed: str | None = None
-    if visible == ONE:
-        missing([_no_others()], _ONE_VISIBLE, recorder)
-    for point in points_of(visible):
-        axes: dict[str, Axis] = {"visible": visible, "point": point}
-        if failed:
-            missing(_point_cells(axes, len(total)), failed, recorder)
-            continue
-        with recorder.stage(f"{visible}: {point}"):
-            try:
-                begin = time.perf_counter()
-                steps[point]()
-                seconds = time.perf_counter() - begin
-            except Exception as error:
-                missing(_point_cells(axes, len(total)), in_words(error), recorder)
-                failed = _NOT_REACHED.format(point, in_words(error))
-                raise
-            _send(axes, seconds, cards.read(), total, recorder)
+    def measure(self, recorder: Recorder) -> None:
+        self.measure_program(self._program, Devices(self.uuids, self.seen), recorder)
 
+    def measure_program(self, program: TensorFlow, devices: Devices, recorder: Recorder) -> None:
+        """Go through the points, each timed and read; one that fails is the reason of the rest."""
+        total = devices.total_bytes()
 
-def _send(
-    axes: Mapping[str, Axis],
-    seconds: float,
-    shown: Sequence[Shown],
-    total: Sequence[int],
-    recorder: Recorder,
-) -> None:
-    metric = SECONDS[str(axes["point"])]
-    place: dict[str, Axis] = {"visible": axes["visible"]}
-    recorder.figure(Figure(metric, "s", "time", CLOCK, place, seconds))
-    send("mode", shown, axes, recorder)
-    for gpu, one in enumerate(shown):
-        held = one.added[NVML_DEVICE]
-        share = held if isinstance(held, str) else held / total[gpu]
-        tell("mode_share", "share", NVML_DEVICE, {**axes, "gpu": gpu}, share, recorder)
+        def create() -> None:
+            program.list_devices()
+            program.create_device(total[0])
 
+        def others() -> None:
+            if program.mode in (GREEDY, LIMIT):  # A limit is set on the first GPU only.
+                check_host_memory(sum(total[gpu] for gpu in self.seen[1:]))
+            for logical in range(1, len(self.seen)):
+                program.tensors.append(program.tensor(MIB, logical))
 
-def _point_cells(axes: Mapping[str, Axis], gpus: int) -> Iterator[Cell]:
-    yield {"visible": axes["visible"]}, {SECONDS[str(axes["point"])]: "s"}
-    yield from card_cells("mode", gpus, axes)
-    for gpu in range(gpus):
-        yield {**axes, "gpu": gpu}, {"mode_share": "share"}
+        steps = {CREATED: create, FIRST_TENSOR: lambda: program.take([MIB]), EACH_TENSOR: others}
+        failed: str | None = None
+        if self.visible == ONE:
+            recorder.unfilled([_NO_OTHERS], _ONE_VISIBLE)
+        for point in self._points:
+            if failed:
+                recorder.unfilled(self._point_cells(point), failed)
+                continue
+            with recorder.stage(f"{self.visible}: {point}"):
+                try:
+                    begin = time.perf_counter()
+                    steps[point]()
+                    seconds = time.perf_counter() - begin
+                except Exception as error:
+                    recorder.unfilled(self._point_cells(point), in_words(error))
+                    failed = _NOT_REACHED.format(point, in_words(error))
+                    raise
+                self._send(point, seconds, devices.read(), total, recorder)
 
+    def cells(self) -> Iterator[Cell]:
+        if self.visible == ONE:
+            yield _NO_OTHERS
+        for point in self._points:
+            yield from self._point_cells(point)
 
-def _no_others() -> Cell:
-    return {"visible": ONE}, {SECONDS[EACH]: "s"}
+    def _point_cells(self, point: str) -> Iterator[Cell]:
+        gpus = len(self.uuids)
+        axes: dict[str, Axis] = {"visible": self.visible, "point": point}
+        yield {"visible": self.visible}, (SECONDS[point],)
+        yield from HELD.cells(gpus, axes)
+        for gpu in range(gpus):
+            yield {**axes, "gpu": gpu}, (metrics.MODE_SHARE,)
 
-
-def mode_cells(visible: str, gpus: int) -> Iterator[Cell]:
-    """Yield the cells of one process."""
-    if visible == ONE:
-        yield _no_others()
-    for point in points_of(visible):
-        yield from _point_cells({"visible": visible, "point": point}, gpus)
+    def _send(
+        self,
+        point: str,
+        seconds: float,
+        states: Sequence[DeviceState],
+        total: Sequence[int],
+        recorder: Recorder,
+    ) -> None:
+        recorder.reading(SECONDS[point], CLOCK, {"visible": self.visible}, seconds)
+        axes: dict[str, Axis] = {"visible": self.visible, "point": point}
+        HELD.send(states, axes, recorder)
+        for gpu, state in enumerate(states):
+            held = state.added[NVML_DEVICE]
+            share = held if isinstance(held, str) else held / total[gpu]
+            recorder.reading(metrics.MODE_SHARE, NVML_DEVICE, {**axes, "gpu": gpu}, share)

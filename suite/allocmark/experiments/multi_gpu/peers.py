@@ -5,55 +5,66 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_int, c_uint
+from functools import partial
 from typing import Any
 
 from allocmark.cuda import runtime
-from allocmark.experiments.core.recorder import Recorder, in_words
-from allocmark.experiments.multi_gpu.devices import Cards, Cell, missing, send
-from allocmark.experiments.multi_gpu.devices import cells as card_cells
-from allocmark.experiments.multi_gpu.forks import each_in_a_fork, shown_of
+from allocmark.experiments.core.recorder import Cell, Recorder, in_words
+from allocmark.experiments.multi_gpu.device_part import DevicePart, run_in_fork, states
+from allocmark.experiments.multi_gpu.devices import DeviceMetrics, Devices
 from allocmark.schema.device_meters import METERS
-from allocmark.schema.figure import Axis, Figure
-from allocmark.schema.intervals import sampled_figure
+from allocmark.schema.figure import Axis
+from allocmark.schema.metrics import multi_gpu as metrics
+from allocmark.schema.metrics.multi_gpu import CONTEXTS, OF_ALL
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 from allocmark.system.garbage import no_garbage_collection
 from allocmark.system.units import GIB, MIB
 
-OF_ALL, OF_FIRST = MADE = ("of all GPUs", "of GPU 0")
-"""Which contexts there are before: then access goes both ways, or from GPU 0 to the others."""
 SIZES = (MIB, 64 * MIB, GIB)
 CLOCK = "perf_counter, ctypes call"
 CAN = "cudaDeviceCanAccessPeer"
-ALREADY_ENABLED = 704
+HELD = DeviceMetrics(metrics.PEER_BYTES, metrics.PEER_CONTEXT, metrics.PEER_LISTED)
+_TIMES = (metrics.MALLOC_NS, metrics.FREE_NS)
+_ALREADY_ENABLED = 704
 _UNREACHABLE = 217
 _WARM_UP = 5
 
 
-def measure_peers(uuids: Sequence[str], samples: int, recorder: Recorder) -> None:
-    """Measure who can reach whom, the bytes, and the times."""
-    gpus = len(uuids)
-    each_in_a_fork(
-        "who reaches whom",
-        lambda: _reach(gpus),
-        lambda told: _send_reach(told, recorder),
-        reach_cells(gpus),
-        recorder,
-    )
-    for made in MADE:
-        each_in_a_fork(
-            f"peer access, contexts {made}",
-            lambda made=made: _bytes(made, uuids),  # type: ignore[misc]
-            lambda told, made=made: _send_bytes(made, told, recorder),  # type: ignore[misc]
-            byte_cells(made, gpus),
+class Peers(DevicePart):
+    """Who can reach whom, the bytes, and the times; parameter ``samples``: times of each size."""
+
+    name = "peers"
+
+    def prepare(self) -> None:
+        runtime.library()
+
+    def measure(self, recorder: Recorder) -> None:
+        uuids, gpus = self.uuids, len(self.uuids)
+        run_in_fork(
+            "who reaches whom",
+            partial(_reach, gpus),
+            partial(_send_reach, recorder=recorder),
+            reach_cells(gpus),
             recorder,
         )
-    each_in_a_fork(
-        "cudaMalloc with peers",
-        lambda: _times(gpus, samples),
-        lambda told: _send_times(told, recorder),
-        time_cells(gpus),
-        recorder,
-    )
+        for contexts in CONTEXTS:
+            run_in_fork(
+                f"peer access, contexts {contexts}",
+                partial(_bytes, contexts, uuids),
+                partial(_send_bytes, contexts, recorder=recorder),
+                byte_cells(contexts, gpus),
+                recorder,
+            )
+        run_in_fork(
+            "cudaMalloc with peers",
+            partial(_times, gpus, self.parameters["samples"]),
+            partial(_send_times, recorder=recorder),
+            time_cells(gpus),
+            recorder,
+        )
+
+    def cells(self) -> Iterator[Cell]:
+        return peer_cells(len(self.uuids))
 
 
 def enable(peer: int, gpu: int) -> None:
@@ -74,7 +85,7 @@ def is_enabled(peer: int, gpu: int) -> bool:
     except NotMeasurableError:
         return False
     except runtime.CudaRuntimeError as error:
-        if error.code == ALREADY_ENABLED:
+        if error.code == _ALREADY_ENABLED:
             return True
         raise
     return False
@@ -93,12 +104,11 @@ def _reach(gpus: int) -> list[list[int]]:
     return rows
 
 
-def _send_reach(told: Sequence[Sequence[int]], recorder: Recorder) -> None:
-    for gpu, row in enumerate(told):
+def _send_reach(rows: Sequence[Sequence[int]], recorder: Recorder) -> None:
+    for gpu, row in enumerate(rows):
         for peer, can in enumerate(row):
             if peer != gpu:
-                axes: dict[str, Axis] = {"gpu": gpu, "peer": peer}
-                recorder.figure(Figure("can_access", "count", "exact", CAN, axes, can))
+                recorder.reading(metrics.CAN_ACCESS, CAN, {"gpu": gpu, "peer": peer}, can)
 
 
 def _with_peers(gpus: int, both_ways: bool) -> Iterator[tuple[int, str | None]]:
@@ -115,40 +125,40 @@ def _with_peers(gpus: int, both_ways: bool) -> Iterator[tuple[int, str | None]]:
         yield peers, why
 
 
-def _bytes(made: str, uuids: Sequence[str]) -> list[dict[str, Any]]:
+def _bytes(contexts: str, uuids: Sequence[str]) -> list[dict[str, Any]]:
     """Return a reading with none enabled, then one after each peer, or the reason."""
     gpus = len(uuids)
-    for gpu in range(gpus if made == OF_ALL else 1):
+    for gpu in range(gpus if contexts == OF_ALL else 1):
         runtime.set_device(gpu)
-    cards = Cards(uuids, range(gpus))
-    told: list[dict[str, Any]] = []
-    for _, why in _with_peers(gpus, both_ways=made == OF_ALL):
-        shown = [] if why else [one.to_json() for one in cards.read()]
-        told.append({"reason": why, "shown": shown})
-    return told
+    devices = Devices(uuids, range(gpus))
+    rows: list[dict[str, Any]] = []
+    for _, why in _with_peers(gpus, both_ways=contexts == OF_ALL):
+        read = [] if why else [state.to_json() for state in devices.read()]
+        rows.append({"reason": why, "states": read})
+    return rows
 
 
-def _send_bytes(made: str, told: Sequence[Mapping[str, Any]], recorder: Recorder) -> None:
-    for peers, one in enumerate(told):
-        axes: dict[str, Axis] = {"contexts": made, "peers": peers}
-        if one["reason"]:
-            missing(card_cells("peer", len(told), axes, METERS), one["reason"], recorder)
+def _send_bytes(contexts: str, rows: Sequence[Mapping[str, Any]], recorder: Recorder) -> None:
+    for peers, row in enumerate(rows):
+        axes: dict[str, Axis] = {"contexts": contexts, "peers": peers}
+        if row["reason"]:
+            recorder.unfilled(HELD.cells(len(rows), axes, METERS), row["reason"])
         else:
-            send("peer", shown_of(one["shown"]), axes, recorder, METERS)
+            HELD.send(states(row["states"]), axes, recorder, METERS)
 
 
 def _times(gpus: int, samples: int) -> list[dict[str, Any]]:
     """Return the times of each size with none enabled, then after each peer, both ways."""
     for gpu in range(gpus):
         runtime.set_device(gpu)
-    told = []
+    rows = []
     with no_garbage_collection(collect_first=True):
         for peers, why in _with_peers(gpus, both_ways=True):
             runtime.call("cudaSetDevice", c_int(0))
             for size in SIZES:
                 timed = {"reason": why} if why else _timed(size, samples)
-                told.append({"peers": peers, "bytes": size, **timed})
-    return told
+                rows.append({"peers": peers, "bytes": size, **timed})
+    return rows
 
 
 def _timed(size: int, samples: int) -> dict[str, Any]:
@@ -166,20 +176,20 @@ def _timed(size: int, samples: int) -> dict[str, Any]:
             frees.append(end - made)
     except DeviceOutOfMemoryError as error:
         return {"reason": str(error)}
-    return {"malloc_ns": mallocs[_WARM_UP:], "free_ns": frees[_WARM_UP:]}
+    return {
+        metrics.MALLOC_NS.name: mallocs[_WARM_UP:],
+        metrics.FREE_NS.name: frees[_WARM_UP:],
+    }
 
 
-def _send_times(told: Sequence[Mapping[str, Any]], recorder: Recorder) -> None:
-    for one in told:
-        axes: dict[str, Axis] = {"peers": one["peers"], "bytes": one["bytes"]}
-        if "reason" in one:
-            missing([(axes, TIMES)], one["reason"], recorder)
+def _send_times(rows: Sequence[Mapping[str, Any]], recorder: Recorder) -> None:
+    for row in rows:
+        axes: dict[str, Axis] = {"peers": row["peers"], "bytes": row["bytes"]}
+        if "reason" in row:
+            recorder.unfilled([(axes, _TIMES)], row["reason"])
             continue
-        for metric in TIMES:
-            recorder.figure(sampled_figure(metric, "ns", "time", CLOCK, axes, one[metric]))
-
-
-TIMES = {"malloc_ns": "ns", "free_ns": "ns"}
+        for metric in _TIMES:
+            recorder.figure(metric.sampled(CLOCK, axes, row[metric.name]))
 
 
 def reach_cells(gpus: int) -> Iterator[Cell]:
@@ -187,25 +197,25 @@ def reach_cells(gpus: int) -> Iterator[Cell]:
     for gpu in range(gpus):
         for peer in range(gpus):
             if peer != gpu:
-                yield {"gpu": gpu, "peer": peer}, {"can_access": "count"}
+                yield {"gpu": gpu, "peer": peer}, (metrics.CAN_ACCESS,)
 
 
-def byte_cells(made: str, gpus: int) -> Iterator[Cell]:
+def byte_cells(contexts: str, gpus: int) -> Iterator[Cell]:
     """Yield the bytes of peer access."""
     for peers in range(gpus):
-        yield from card_cells("peer", gpus, {"contexts": made, "peers": peers}, METERS)
+        yield from HELD.cells(gpus, {"contexts": contexts, "peers": peers}, METERS)
 
 
 def time_cells(gpus: int) -> Iterator[Cell]:
     """Yield the times of cudaMalloc and cudaFree."""
     for peers in range(gpus):
         for size in SIZES:
-            yield {"peers": peers, "bytes": size}, TIMES
+            yield {"peers": peers, "bytes": size}, _TIMES
 
 
 def peer_cells(gpus: int) -> Iterator[Cell]:
-    """Yield every cell of `measure_peers`."""
+    """Yield every cell of `Peers`."""
     yield from reach_cells(gpus)
-    for made in MADE:
-        yield from byte_cells(made, gpus)
+    for contexts in CONTEXTS:
+        yield from byte_cells(contexts, gpus)
     yield from time_cells(gpus)

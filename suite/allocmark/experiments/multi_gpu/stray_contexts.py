@@ -6,20 +6,21 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from allocmark.allocators.torch_caching import import_torch
-from allocmark.experiments.core.recorder import CLOCK, Recorder
-from allocmark.experiments.multi_gpu.devices import Cards, Cell, send
-from allocmark.experiments.multi_gpu.devices import cells as card_cells
-from allocmark.experiments.multi_gpu.forks import each_in_a_fork, shown_of
-from allocmark.machine.nvml import VISIBLE
-from allocmark.schema.figure import Axis, Figure
+from allocmark.experiments.core.recorder import CLOCK, Cell, Recorder
+from allocmark.experiments.multi_gpu.device_part import DevicePart, run_in_fork, states
+from allocmark.experiments.multi_gpu.devices import DeviceMetrics, Devices
+from allocmark.schema.figure import Axis
+from allocmark.schema.metrics import multi_gpu as metrics
+from allocmark.schema.metrics.multi_gpu import ONE_GPU_VISIBLE
 from allocmark.system.units import MIB
 
-REMEDY = f"{VISIBLE}=1"
-"""All of the calls in one process that sees the second GPU only."""
+TOUCHED = DeviceMetrics(metrics.TOUCH_BYTES, metrics.TOUCH_CONTEXT, metrics.TOUCH_LISTED)
+STRAY = DeviceMetrics(metrics.STRAY_BYTES, metrics.STRAY_CONTEXT, metrics.STRAY_LISTED)
 _WORK = "cuda:1"
 
 Call = Callable[[Any, Path], object]
@@ -65,7 +66,20 @@ def _pinned(torch: Any) -> object:
     return torch.empty(MIB, dtype=torch.uint8).pin_memory()
 
 
-STRAYS: Mapping[str, Call] = {
+def _save(checkpoint: Path) -> None:
+    torch: Any = import_torch()
+    torch.save({"weight": _tensor(torch, "cuda:0")}, checkpoint)
+
+
+def _everything(torch: Any, checkpoint: Path) -> object:
+    kept = [_tensor(torch), _pinned(torch), torch.cuda.Stream()]
+    _save(checkpoint)
+    for call in (torch.cuda.synchronize, torch.cuda.empty_cache, torch.cuda.mem_get_info):
+        call()
+    return [*kept, torch.load(checkpoint, weights_only=True)]
+
+
+PROGRAMS: Mapping[str, Call] = {
     "set_device(1), then device=cuda": _set_device,
     "device=cuda:1": lambda torch, checkpoint: _tensor(torch, _WORK),
     ".to(cuda:1)": lambda torch, checkpoint: torch.zeros(MIB, dtype=torch.uint8).to(_WORK),
@@ -92,100 +106,103 @@ Each is a process of its own; no device, where none is written, means the curren
 """
 
 
-def measure_touched(uuids: Sequence[str], recorder: Recorder) -> None:
-    """Touch one GPU after the other."""
-    each_in_a_fork(
-        "GPUs touched",
-        lambda: _touch(uuids),
-        lambda told: _send_touched(told, recorder),
-        touched_cells(len(uuids)),
-        recorder,
-    )
+class Touched(DevicePart):
+    """One GPU touched after the other."""
+
+    name = "touched"
+
+    def prepare(self) -> None:
+        import_torch()  # What follows in a fork must find the GPUs untouched.
+
+    def measure(self, recorder: Recorder) -> None:
+        run_in_fork(
+            "GPUs touched",
+            partial(_touch, self.uuids),
+            partial(_send_touched, recorder=recorder),
+            self.cells(),
+            recorder,
+        )
+
+    def cells(self) -> Iterator[Cell]:
+        gpus = len(self.uuids)
+        for touched in range(1, gpus + 1):
+            axes: dict[str, Axis] = {"touched": touched}
+            yield axes, (metrics.TOUCH_SECONDS,)
+            yield from TOUCHED.cells(gpus, axes)
 
 
-def measure_strays(uuids: Sequence[str], recorder: Recorder) -> None:
-    """Run every program of `STRAYS`."""
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint = Path(folder) / "checkpoint.pt"
-        each_in_a_fork("checkpoint", lambda: _save(checkpoint), lambda told: None, [], recorder)
-        for name, program in STRAYS.items():
-            _measure_stray(name, program, checkpoint, uuids, range(len(uuids)), recorder)
+class Strays(DevicePart):
+    """Every program of `programs`."""
+
+    name = "strays"
+    programs: ClassVar[Mapping[str, Call]] = PROGRAMS
+
+    def prepare(self) -> None:
+        import_torch()  # What follows in a fork must find the GPUs untouched.
+
+    def measure(self, recorder: Recorder) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = Path(folder) / "checkpoint.pt"
+            run_in_fork(
+                "checkpoint", partial(_save, checkpoint), lambda nothing: None, [], recorder
+            )
+            for name, program in self.programs.items():
+                self._measure(name, program, checkpoint, recorder)
+
+    def cells(self) -> Iterator[Cell]:
+        for name in self.programs:
+            yield from STRAY.cells(len(self.uuids), {"call": name})
+
+    def _measure(self, name: str, program: Call, checkpoint: Path, recorder: Recorder) -> None:
+        axes: dict[str, Axis] = {"call": name}
+
+        def run() -> object:
+            devices = Devices(self.uuids, self.seen)
+            kept = program(import_torch(), checkpoint)
+            read = [state.to_json() for state in devices.read()]
+            del kept
+            return read
+
+        run_in_fork(
+            name,
+            run,
+            lambda read: STRAY.send(states(read), axes, recorder),
+            STRAY.cells(len(self.uuids), axes),
+            recorder,
+        )
 
 
-def measure_remedy(uuids: Sequence[str], recorder: Recorder) -> None:
-    """Run all of it where the second GPU alone is visible, and is therefore called GPU 0."""
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint = Path(folder) / "checkpoint.pt"
-        _measure_stray(REMEDY, _everything, checkpoint, uuids, [1], recorder)
+class Remedy(Strays):
+    """All of it where the second GPU alone is visible, and is therefore called GPU 0."""
 
+    name = "remedy"
+    programs: ClassVar[Mapping[str, Call]] = {ONE_GPU_VISIBLE: _everything}
 
-def _everything(torch: Any, checkpoint: Path) -> object:
-    kept = [_tensor(torch), _pinned(torch), torch.cuda.Stream()]
-    _save(checkpoint)
-    for call in (torch.cuda.synchronize, torch.cuda.empty_cache, torch.cuda.mem_get_info):
-        call()
-    return [*kept, torch.load(checkpoint, weights_only=True)]
+    @property
+    def seen(self) -> Sequence[int]:
+        return [1]
 
-
-def _measure_stray(
-    name: str,
-    program: Call,
-    checkpoint: Path,
-    uuids: Sequence[str],
-    seen: Sequence[int],
-    recorder: Recorder,
-) -> None:
-    axes: dict[str, Axis] = {"call": name}
-
-    def run() -> object:
-        cards = Cards(uuids, seen)
-        kept = program(import_torch(), checkpoint)
-        shown = [one.to_json() for one in cards.read()]
-        del kept
-        return shown
-
-    each_in_a_fork(
-        name,
-        run,
-        lambda told: send("stray", shown_of(told), axes, recorder),
-        stray_cells(name, len(uuids)),
-        recorder,
-    )
-
-
-def _save(checkpoint: Path) -> None:
-    torch: Any = import_torch()
-    torch.save({"weight": _tensor(torch, "cuda:0")}, checkpoint)
+    def measure(self, recorder: Recorder) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, program in self.programs.items():
+                self._measure(name, program, Path(folder) / "checkpoint.pt", recorder)
 
 
 def _touch(uuids: Sequence[str]) -> list[dict[str, Any]]:
     """Return seconds and readings after each GPU."""
     torch: Any = import_torch()
-    cards, kept, told = Cards(uuids, range(len(uuids))), [], []
+    devices, kept, rows = Devices(uuids, range(len(uuids))), [], []
     for gpu in range(len(uuids)):
         begin = time.perf_counter()
         kept.append(_tensor(torch, f"cuda:{gpu}"))
         torch.cuda.synchronize(gpu)
         seconds = time.perf_counter() - begin
-        told.append({"seconds": seconds, "shown": [one.to_json() for one in cards.read()]})
-    return told
+        rows.append({"seconds": seconds, "states": [one.to_json() for one in devices.read()]})
+    return rows
 
 
-def _send_touched(told: Sequence[Mapping[str, Any]], recorder: Recorder) -> None:
-    for touched, one in enumerate(told, 1):
+def _send_touched(rows: Sequence[Mapping[str, Any]], recorder: Recorder) -> None:
+    for touched, row in enumerate(rows, 1):
         axes: dict[str, Axis] = {"touched": touched}
-        recorder.figure(Figure("touch_seconds", "s", "time", CLOCK, axes, one["seconds"]))
-        send("touch", shown_of(one["shown"]), axes, recorder)
-
-
-def touched_cells(gpus: int) -> Iterator[Cell]:
-    """Yield the cells of `measure_touched`."""
-    for touched in range(1, gpus + 1):
-        axes: dict[str, Axis] = {"touched": touched}
-        yield axes, {"touch_seconds": "s"}
-        yield from card_cells("touch", gpus, axes)
-
-
-def stray_cells(name: str, gpus: int) -> Iterator[Cell]:
-    """Yield the cells of one program."""
-    yield from card_cells("stray", gpus, {"call": name})
+        recorder.reading(metrics.TOUCH_SECONDS, CLOCK, axes, row["seconds"])
+        TOUCHED.send(states(row["states"]), axes, recorder)

@@ -13,26 +13,31 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from allocmark.allocators.tensorflow_gpu import framework
+from allocmark.allocators.tensorflow_gpu import (
+    DRIVER_POOL,
+    GREEDY,
+    GROWTH,
+    LIMIT,
+    MODES,
+    Mode,
+    framework,
+)
 from allocmark.allocators.tensorflow_gpu.causes import check_host_memory, why_no_gpu
-from allocmark.allocators.tensorflow_gpu.framework import BY_ENVIRONMENT, QUIET, Mode
+from allocmark.allocators.tensorflow_gpu.framework import BY_ENVIRONMENT, QUIET
 from allocmark.allocators.torch_caching import import_torch
+from allocmark.schema.metrics.tensorflow_policy import ALLOCATED, PEAK, RESERVED
 from allocmark.system.errors import NotMeasurableError, UnknownNameError
 from allocmark.system.units import GIB, MIB
 
-GREEDY, GROWTH, LIMIT, ASYNC, TORCH = "tf-greedy", "tf-growth", "tf-limit", "tf-async", "torch"
-MODES = (GREEDY, GROWTH, LIMIT, ASYNC)
+TORCH = "torch"
 SUBJECTS = (*MODES, TORCH)
 
-ALLOCATED, PEAK, RESERVED = COUNTERS = ("allocated", "peak allocated", "reserved")
-
-_LIMIT_BYTES, _SMALL_CARD_BYTES = 4096 * MIB, 16 * GIB
-"""The limit that people copy; a smaller card takes a smaller power of two."""
+_LIMIT_BYTES, _SMALL_DEVICE_BYTES = 4096 * MIB, 16 * GIB
+"""The limit that people copy; a smaller GPU takes a smaller power of two."""
 _SET_MIB = (512, 192, 64, 32, 16, 2, 1, 1)
 _ROUNDS = 3
 """2.4 GiB, large among small: what a model's layers are."""
 
-_BY_NAME = {GREEDY: Mode.GREEDY, GROWTH: Mode.GROWTH, LIMIT: Mode.LIMIT, ASYNC: Mode.ASYNC}
 FORCED_GROWTH = BY_ENVIRONMENT[Mode.GROWTH]
 _FORCED = "".join(FORCED_GROWTH)
 SESSION_ASYNC = "ConfigProto use_cuda_malloc_async"
@@ -41,22 +46,22 @@ OTHER_WAYS: Mapping[str, str] = {
     GREEDY: f"{_FORCED}=false",
     GROWTH: f"{_FORCED}=true",
     LIMIT: SESSION_LIMIT,
-    ASYNC: SESSION_ASYNC,
+    DRIVER_POOL: SESSION_ASYNC,
 }
 """Another way to set each mode: a variable with its value, or a session's options."""
 
 
-def limit_bytes(card_bytes: int) -> int:
-    """Return the memory_limit: 4096 MiB, on a card below 16 GiB a quarter of it or less."""
+def limit_bytes(device_bytes: int) -> int:
+    """Return the memory_limit: 4096 MiB, on a GPU below 16 GiB a quarter of it or less."""
     limit = _LIMIT_BYTES
-    while card_bytes < _SMALL_CARD_BYTES and limit > card_bytes // 4:
+    while device_bytes < _SMALL_DEVICE_BYTES and limit > device_bytes // 4:
         limit //= 2
     return limit
 
 
-def tensor_set(card_bytes: int) -> list[int]:
+def tensor_set(device_bytes: int) -> list[int]:
     """Return the bytes of each tensor of the fixed set, whole MiB: 60 % of the limit."""
-    scale = _LIMIT_BYTES // limit_bytes(card_bytes)
+    scale = _LIMIT_BYTES // limit_bytes(device_bytes)
     sizes = [max(1, mib // scale) * MIB for mib in _SET_MIB]
     return sizes * _ROUNDS
 
@@ -68,7 +73,7 @@ def environment_of(subject: str, way: str = "") -> Mapping[str, str]:
     name, _, value = way.partition("=")
     if value:
         return {**QUIET, name: value}
-    return {**QUIET, **BY_ENVIRONMENT[Mode.ASYNC]} if subject == ASYNC and not way else QUIET
+    return {**QUIET, **BY_ENVIRONMENT[Mode.ASYNC]} if subject == DRIVER_POOL and not way else QUIET
 
 
 def framework_of(subject: str) -> str:
@@ -97,7 +102,7 @@ class Program(ABC):
         """Ask how many GPUs there are. Raises `NotMeasurableError` where there is none."""
 
     @abstractmethod
-    def create_device(self, card_bytes: int) -> None:
+    def create_device(self, device_bytes: int) -> None:
         """Make the device ready: for TensorFlow in its mode."""
 
     @abstractmethod
@@ -145,20 +150,20 @@ class TensorFlow(Program):
             self._gpus = [found[self._device]]
             self._tf.config.set_visible_devices(self._gpus, "GPU")
 
-    def create_device(self, card_bytes: int) -> None:
+    def create_device(self, device_bytes: int) -> None:
         if self._way in (SESSION_ASYNC, SESSION_LIMIT):
-            self.create_session(card_bytes)
+            self.create_session(device_bytes)
         elif not self._way:
-            self.set_mode(card_bytes)
+            self.set_mode(device_bytes)
         self.start()
         if self.mode in (GREEDY, LIMIT):  # The region comes with the first tensor.
-            check_host_memory(limit_bytes(card_bytes) if self.mode == LIMIT else card_bytes)
+            check_host_memory(limit_bytes(device_bytes) if self.mode == LIMIT else device_bytes)
 
-    def set_mode(self, card_bytes: int) -> None:
+    def set_mode(self, device_bytes: int) -> None:
         """Set the mode as its documentation says: growth on every GPU, a limit on the first."""
-        limit = limit_bytes(card_bytes) if self.mode == LIMIT else None
+        limit = limit_bytes(device_bytes) if self.mode == LIMIT else None
         for gpu in self._gpus if limit is None else self._gpus[:1]:
-            framework.set_mode(self._tf, gpu, _BY_NAME[self.mode], limit)
+            framework.set_mode(self._tf, gpu, MODES[self.mode], limit)
 
     def set_growth(self) -> None:
         """``set_memory_growth`` on every GPU, as people do: it may not differ between them."""
@@ -171,7 +176,7 @@ class TensorFlow(Program):
         devices = [config.LogicalDeviceConfiguration(memory_limit=n // MIB) for n in limits]
         config.set_logical_device_configuration(self._gpus[0], devices)
 
-    def create_session(self, card_bytes: int, retry: bool = True) -> None:
+    def create_session(self, device_bytes: int, retry: bool = True) -> None:
         """Let a session with the mode's options create the devices, and with them the allocator.
 
         It sees all GPUs, as a user's does; one that is not the first is left alone with itself.
@@ -182,11 +187,11 @@ class TensorFlow(Program):
             options.visible_device_list = str(self._device)
         options.experimental.disallow_retry_on_allocation_failure = not retry
         if self.mode == LIMIT:
-            limit = float(limit_bytes(card_bytes) // MIB)
+            limit = float(limit_bytes(device_bytes) // MIB)
             options.experimental.virtual_devices.add(memory_limit_mb=[limit])
             for _ in self._gpus[1:]:  # An entry for each visible GPU, or none gets a device.
                 options.experimental.virtual_devices.add()
-        options.experimental.use_cuda_malloc_async = self.mode == ASYNC
+        options.experimental.use_cuda_malloc_async = self.mode == DRIVER_POOL
         with self._tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(gpu_options=options)):
             pass
 
@@ -223,7 +228,7 @@ class Torch(Program):
         if self._device >= self.torch.cuda.device_count():
             raise NotMeasurableError("torch finds no usable GPU here")
 
-    def create_device(self, card_bytes: int) -> None:
+    def create_device(self, device_bytes: int) -> None:
         self.torch.cuda.set_device(self._device)
         self.torch.cuda.init()
         self.torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""Two processes on one card: the first takes its set and keeps it, then comes the second.
+"""Two processes on one GPU: the first takes its set and keeps it, then comes the second.
 
 One first process serves all seconds, one after another: it only holds what it has.
 """
@@ -7,125 +7,135 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from allocmark.experiments.core.recorder import Recorder, in_words
-from allocmark.experiments.tensorflow_policy.points import card_bytes
-from allocmark.experiments.tensorflow_policy.sharing import WAYS
+from allocmark.experiments.core.recorder import CLOCK, Cell, Recorder, in_words
+from allocmark.experiments.tensorflow_policy.program_part import PolicyPart, device_bytes
 from allocmark.experiments.tensorflow_policy.worker import Worker
 from allocmark.meters.memory import MemoryMeters, Reading, settled
 from allocmark.schema.device_meters import NVML_DEVICE, NVML_PROCESS
-from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.figure import Axis
+from allocmark.schema.metrics import tensorflow_policy as metrics
+from allocmark.schema.metrics.tensorflow_policy import FIRST, PROCESSES, SECOND, WAYS
 from allocmark.system.errors import NotMeasurableError
 
-FIRST, SECOND = PROCESSES = ("first", "second")
 _METERS = (NVML_PROCESS, NVML_DEVICE)
-_CLOCK, _PROGRAM = "perf_counter", "the program"
+_PROGRAM = "the program"
 _AHEAD = 2
 """How many of the next processes import meanwhile."""
 _NOT_SUPPORTED = "not supported"
 """In CUDA's own words (801): the driver has no such thing, which says nothing about the memory."""
 _NOTHING = "the second process did not get its set: there is nothing to compare"
-_IPC = {"ipc_exported": "count", "ipc_opened": "count", "ipc_added_bytes": "bytes"}
-
-Cells = Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]
+_IPC = (metrics.IPC_EXPORTED, metrics.IPC_OPENED, metrics.IPC_ADDED_BYTES)
 
 
-class Pairs:
-    """The processes of one first subject; made ahead of their turn, as far as that helps."""
+class Pairs(PolicyPart):
+    """A first process with its set, then each of the ``seconds`` beside it, and sharing."""
 
-    def __init__(self, first: str, seconds: Sequence[str], device: int) -> None:
-        self.first_name, self._device = first, device
-        self.card = card_bytes(device)
-        self._waiting = list(seconds)
+    name = "pairs"
+    limit_s = 180.0
+
+    def prepare(self) -> None:
+        self._gpu_bytes = device_bytes(self.device)
+        self._waiting = list(self.parameters["seconds"])
         self._started: list[Worker] = []
-        self.first = self._new(first)
+        self._first = self._new(self.subject)
         self._refill()
 
-    def seconds(self) -> Iterator[Worker]:
-        """Yield the second processes, each closed as the next is asked for."""
-        while self._started:
-            worker = self._started.pop(0)
-            self._refill()
-            with worker:
-                yield worker
+    def measure(self, recorder: Recorder) -> None:
+        """Let the first take its set, then one second after another; the last thing is sharing."""
+        meters = MemoryMeters(self.device)
+        try:
+            empty = settled(meters)
+            self._first.answer()
+            ran = self._first.order("run")
+            if ran["error"]:
+                recorder.told("first alone", ran["error"])
+            held = _held(meters, self._first, empty)
+            while self._started:
+                worker = self._started.pop(0)
+                self._refill()
+                with worker, recorder.stage(f"second: {worker.subject}"):
+                    self._run_second(worker, meters, ran, held, recorder)
+        finally:
+            for each in (self._first, *self._started):
+                each.close()
 
-    def close(self) -> None:
-        """End all."""
-        for worker in (self.first, *self._started):
-            worker.close()
+    def cells(self) -> Iterator[Cell]:
+        yield from pair_cells(self.parameters["seconds"])
+        yield {}, (metrics.SHARED_BYTES,)
+        for way in WAYS:
+            yield {"way": way}, _IPC
 
     def _refill(self) -> None:
         while self._waiting and len(self._started) < _AHEAD:
             self._started.append(self._new(self._waiting.pop(0)))
 
     def _new(self, subject: str) -> Worker:
-        return Worker(subject, self._device, self.card)
+        return Worker(subject, self.device, self._gpu_bytes)
 
+    def _run_second(
+        self,
+        worker: Worker,
+        meters: MemoryMeters,
+        first: Mapping[str, float],
+        held: Mapping[str, int | str],
+        recorder: Recorder,
+    ) -> None:
+        second: dict[str, Axis] = {"second": worker.subject}
+        before = settled(meters)
+        try:
+            worker.answer()
+            ran = worker.order("run")
+        except NotMeasurableError as error:
+            recorder.unfilled(pair_cells([worker.subject]), str(error))
+            raise
+        added = _held(meters, worker, before)
+        failed = ran["error"] is not None
+        recorder.reading(metrics.PAIR_FAILED, _PROGRAM, second, int(failed))
+        recorder.reading(metrics.PAIR_SECONDS, CLOCK, second, ran["seconds"])
+        if failed:
+            recorder.told(f"second: {worker.subject}", ran["error"])
+        for process, live, bytes_held in (
+            (FIRST, first["live"], held),
+            (SECOND, ran["live"], added),
+        ):
+            axes = {**second, "process": process}
+            recorder.reading(metrics.PAIR_LIVE_BYTES, _PROGRAM, axes, live)
+            for meter, value in bytes_held.items():
+                recorder.reading(metrics.PAIR_BYTES, meter, {**axes, "meter": meter}, value)
+        if worker.subject == self.subject:
+            _send_shared(held, added, failed, recorder)
+            self._share(worker, meters, recorder)
 
-def measure_pairs(pairs: Pairs, device: int, recorder: Recorder) -> None:
-    """Let the first take its set, then one second after another; the last thing is sharing."""
-    meters = MemoryMeters(device)
-    try:
-        empty = settled(meters)
-        pairs.first.answer()
-        ran = pairs.first.order("run")
-        if ran["error"]:
-            recorder.told("first alone", ran["error"])
-        held = _held(meters, pairs.first, empty)
-        for worker in pairs.seconds():
-            with recorder.stage(f"second: {worker.subject}"):
-                _one(pairs, worker, meters, ran, held, recorder)
-    finally:
-        pairs.close()
+    def _share(self, worker: Worker, meters: MemoryMeters, recorder: Recorder) -> None:
+        """Send whether a second process of the kind can open the first one's memory."""
+        for way in WAYS:
+            try:
+                handle = self._first.order("export", way)
+            except NotMeasurableError as error:
+                text = str(error)
+                exported = text if _NOT_SUPPORTED in text else 0
+                _send_ipc(way, (exported, text, text), recorder)
+                continue
+            before = settled(meters)
+            try:
+                worker.order("open", way, handle)
+            except NotMeasurableError as error:
+                _send_ipc(way, (1, 0, in_words(error)), recorder)
+                continue
+            _send_ipc(way, (1, 1, _held(meters, worker, before)[NVML_DEVICE]), recorder)
 
 
 def _held(meters: MemoryMeters, worker: Worker, since: Reading) -> dict[str, int | str]:
     """Return what a process holds by NVML's list, and what the device has more since then."""
     now = meters.read(worker.pid)
-    told: dict[str, int | str] = {}
+    held: dict[str, int | str] = {}
     for meter in _METERS:
         value, before = now[meter], since[meter] if meter == NVML_DEVICE else 0
         if value is None or before is None:
-            told[meter] = meters.why(meter) or "not read"
+            held[meter] = meters.why(meter) or "not read"
         else:
-            told[meter] = value - before
-    return told
-
-
-def _one(
-    pairs: Pairs,
-    worker: Worker,
-    meters: MemoryMeters,
-    first: Mapping[str, float],
-    held: Mapping[str, int | str],
-    recorder: Recorder,
-) -> None:
-    second: dict[str, Axis] = {"second": worker.subject}
-    before = settled(meters)
-    try:
-        worker.answer()
-        ran = worker.order("run")
-    except NotMeasurableError as error:
-        for axes, metrics in pair_cells([worker.subject]):
-            for metric, unit in metrics.items():
-                recorder.missing(metric, unit, str(error), axes)
-        raise
-    added = _held(meters, worker, before)
-    failed = int(ran["error"] is not None)
-    recorder.figure(Figure("pair_failed", "count", "exact", _PROGRAM, second, failed))
-    recorder.figure(Figure("pair_seconds", "s", "time", _CLOCK, second, ran["seconds"]))
-    if ran["error"]:
-        recorder.told(f"second: {worker.subject}", ran["error"])
-    for process, live, bytes_held in (
-        (FIRST, first["live"], held),
-        (SECOND, ran["live"], added),
-    ):
-        axes = {**second, "process": process}
-        recorder.figure(Figure("pair_live_bytes", "bytes", "exact", _PROGRAM, axes, live))
-        for meter, told in bytes_held.items():
-            _send("pair_bytes", meter, {**axes, "meter": meter}, told, recorder)
-    if worker.subject == pairs.first_name:
-        _send_shared(held, added, bool(failed), recorder)
-        _share(pairs, worker, meters, recorder)
+            held[meter] = value - before
+    return held
 
 
 def _send_shared(
@@ -143,65 +153,25 @@ def _send_shared(
             shared = max(0, alone - second)
             break
         shared = alone if isinstance(alone, str) else second
-    _send("shared_bytes", meter, {}, shared, recorder)
+    recorder.reading(metrics.SHARED_BYTES, meter, {}, shared)
 
 
-def _share(pairs: Pairs, worker: Worker, meters: MemoryMeters, recorder: Recorder) -> None:
-    """Send whether a second process of the kind can open the first one's memory."""
-    for way in WAYS:
-        axes: dict[str, Axis] = {"way": way}
-        try:
-            handle = pairs.first.order("export", way)
-        except NotMeasurableError as error:
-            text = str(error)
-            _send_ipc(way, (text if _NOT_SUPPORTED in text else 0, text, text), axes, recorder)
-            continue
-        before = settled(meters)
-        try:
-            worker.order("open", way, handle)
-        except NotMeasurableError as error:
-            _send_ipc(way, (1, 0, in_words(error)), axes, recorder)
-            continue
-        _send_ipc(way, (1, 1, _held(meters, worker, before)[NVML_DEVICE]), axes, recorder)
-
-
-def _send_ipc(
-    way: str,
-    told: tuple[int | str, int | str, int | str],
-    axes: Mapping[str, Axis],
-    recorder: Recorder,
-) -> None:
-    for metric, value in zip(_IPC, told, strict=True):
-        meter = NVML_DEVICE if metric == "ipc_added_bytes" else way
-        _send(metric, meter, axes, value, recorder)
-    for value in told:
+def _send_ipc(way: str, values: tuple[int | str, int | str, int | str], recorder: Recorder) -> None:
+    """Send whether memory was exported, opened, and the bytes added, each or the reason."""
+    for metric, value in zip(_IPC, values, strict=True):
+        meter = NVML_DEVICE if metric is metrics.IPC_ADDED_BYTES else way
+        recorder.reading(metric, meter, {"way": way}, value)
+    for value in values:
         if isinstance(value, str):
             recorder.told(f"between processes, {way}", value)
 
 
-def _send(
-    metric: str, meter: str, axes: Mapping[str, Axis], told: int | str, recorder: Recorder
-) -> None:
-    unit = "bytes" if metric.endswith("bytes") else "count"
-    if isinstance(told, str):
-        recorder.figure(Figure(metric, unit, "sampled", meter, axes, reason=told))
-    else:
-        recorder.figure(Figure(metric, unit, "sampled", meter, axes, told))
-
-
-def pair_cells(seconds: Sequence[str]) -> Cells:
+def pair_cells(seconds: Sequence[str]) -> Iterator[Cell]:
     """Yield the cells of some pairs."""
     for second in seconds:
-        yield {"second": second}, {"pair_failed": "count", "pair_seconds": "s"}
+        yield {"second": second}, (metrics.PAIR_FAILED, metrics.PAIR_SECONDS)
         for process in PROCESSES:
             axes: dict[str, Axis] = {"second": second, "process": process}
-            yield axes, {"pair_live_bytes": "bytes"}
+            yield axes, (metrics.PAIR_LIVE_BYTES,)
             for meter in _METERS:
-                yield {**axes, "meter": meter}, {"pair_bytes": "bytes"}
-
-
-def sharing_cells() -> Cells:
-    """Yield the cells of two processes of a kind."""
-    yield {}, {"shared_bytes": "bytes"}
-    for way in WAYS:
-        yield {"way": way}, _IPC
+                yield {**axes, "meter": meter}, (metrics.PAIR_BYTES,)

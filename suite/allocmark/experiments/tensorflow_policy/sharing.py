@@ -15,9 +15,9 @@ from typing import Any
 
 from allocmark.cuda import driver
 from allocmark.experiments.shared.framework_programs import Program, Torch
+from allocmark.schema.metrics.tensorflow_policy import BY_DRIVER, BY_FRAMEWORK
 from allocmark.system.errors import NotMeasurableError
 
-DRIVER, FRAMEWORK = WAYS = ("cuIpcGetMemHandle", "framework")
 _HANDLE_BYTES = 64
 _LAZY_PEER_ACCESS = 1
 _NO_WAY = "TensorFlow's public API has no call that hands memory to another process"
@@ -77,10 +77,10 @@ def _text(raw: bytes) -> str:
 
 
 _EXPORTS: Mapping[str, Callable[[Program, int], Handle]] = {
-    DRIVER: _export_by_driver,
-    FRAMEWORK: _export_by_framework,
+    BY_DRIVER: _export_by_driver,
+    BY_FRAMEWORK: _export_by_framework,
 }
 _OPENS: Mapping[str, Callable[[Handle, Program, int], None]] = {
-    DRIVER: _open_by_driver,
-    FRAMEWORK: _open_by_framework,
+    BY_DRIVER: _open_by_driver,
+    BY_FRAMEWORK: _open_by_framework,
 }

@@ -8,98 +8,123 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from allocmark.experiments.core.recorder import Recorder
+from allocmark.allocators.tensorflow_gpu import LIMIT, MODES
+from allocmark.allocators.tensorflow_gpu.framework import QUIET
+from allocmark.experiments.core.recorder import CLOCK, Cell, Recorder
 from allocmark.experiments.shared.framework_programs import (
-    LIMIT,
     Program,
     TensorFlow,
     in_one_line,
     limit_bytes,
     tensor_set,
 )
-from allocmark.experiments.tensorflow_policy.worker import FIRST_BYTES
-from allocmark.meters.memory import used_bytes_in_context
+from allocmark.experiments.tensorflow_policy.program_part import (
+    FIRST_BYTES,
+    RAISED,
+    ProgramPart,
+    TensorFlowPart,
+    device_bytes,
+    error_of,
+    send_refused,
+    used_bytes,
+)
 from allocmark.schema.device_meters import MEM_GET_INFO
-from allocmark.schema.figure import Axis, Figure
-from allocmark.system.errors import NotMeasurableError
+from allocmark.schema.figure import Axis
+from allocmark.schema.metrics import tensorflow_policy as metrics
+from allocmark.schema.metrics.tensorflow_policy import DEFAULT, OFF
 from allocmark.system.units import MIB
 
-CLOCK = "perf_counter"
 STEP_TENSOR_BYTES = MIB
 FIRST_STEPS = 16
 """So many steps have a cell of their own; the rest are in the series."""
-RETRIES = DEFAULT, OFF = "default", "off"
 LATE_GROWTH, LATE_LIMIT = "growth after the start", "limit after the start"
-STEP_METRICS: Mapping[str, str] = {
-    "steps": "count",
-    "largest_step_bytes": "bytes",
-    "beyond_need_bytes": "bytes",
-}
-_ASKED = "raised or not"
+_PAST = (metrics.PAST_LIMIT_FAILED, metrics.PAST_LIMIT_SECONDS)
 
 
-def measure_cold(program: Program, card_bytes: int, recorder: Recorder) -> None:
-    """Time the way to the device and to the first tensor."""
-    with recorder.stage("cold"):
-        begin = time.perf_counter()
-        program.list_devices()
-        program.create_device(card_bytes)
-        made = time.perf_counter()
-        program.take([FIRST_BYTES])
-        end = time.perf_counter()
-        for metric, seconds in (
-            ("device_seconds", made - begin),
-            ("first_tensor_seconds", end - made),
-        ):
-            recorder.figure(Figure(metric, "s", "time", CLOCK, {}, seconds))
+class Cold(ProgramPart):
+    """The way to the device and to the first tensor."""
+
+    name = "cold"
+
+    def measure(self, recorder: Recorder) -> None:
+        program, gpu_bytes = self.program, device_bytes(self.device)
+        with recorder.stage("cold"):
+            begin = time.perf_counter()
+            program.list_devices()
+            program.create_device(gpu_bytes)
+            made = time.perf_counter()
+            program.take([FIRST_BYTES])
+            end = time.perf_counter()
+            recorder.reading(metrics.DEVICE_SECONDS, CLOCK, {}, made - begin)
+            recorder.reading(metrics.FIRST_TENSOR_SECONDS, CLOCK, {}, end - made)
+
+    def cells(self) -> Iterator[Cell]:
+        yield {}, (metrics.DEVICE_SECONDS, metrics.FIRST_TENSOR_SECONDS)
 
 
-def measure_steps(program: Program, device: int, card_bytes: int, recorder: Recorder) -> None:
-    """Watch small tensors add up to the set, then go past the end, then set what is set too late.
+class Steps(ProgramPart):
+    """Small tensors that add up to the set, then one past the end, then what is set too late.
 
     Steps are seen by cuMemGetInfo from inside: what another process takes or frees meanwhile would
     be among them.
     """
-    program.list_devices()
-    program.create_device(card_bytes)
-    with recorder.stage("steps"):
-        _take_in_steps(program, device, card_bytes, recorder)
-    program.drop()
-    with recorder.stage("past the limit"):
-        _go_past(program, DEFAULT, card_bytes, recorder)
-    if isinstance(program, TensorFlow):
-        with recorder.stage("late settings"):
-            _set_late(program, card_bytes, recorder)
+
+    name = "steps"
+
+    def measure(self, recorder: Recorder) -> None:
+        program, gpu_bytes = self.program, device_bytes(self.device)
+        program.list_devices()
+        program.create_device(gpu_bytes)
+        with recorder.stage("steps"):
+            _take_in_steps(program, self.device, gpu_bytes, recorder)
+        program.drop()
+        with recorder.stage("past the limit"):
+            _go_past(program, DEFAULT, gpu_bytes, recorder)
+        if isinstance(program, TensorFlow):
+            with recorder.stage("late settings"):
+                _set_late(program, gpu_bytes, recorder)
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield the cells, steps apart: nobody knows how many there are."""
+        yield {}, (metrics.STEPS, metrics.LARGEST_STEP_BYTES, metrics.BEYOND_NEED_BYTES)
+        yield {"retry": DEFAULT}, _PAST
+        if self.subject in MODES:
+            for setting in (LATE_GROWTH, LATE_LIMIT):
+                yield {"setting": setting}, (metrics.SETTING_REFUSED,)
 
 
-def measure_without_retry(program: Program, card_bytes: int, recorder: Recorder) -> None:
-    """Go past the limit where TensorFlow was told not to wait for memory."""
-    axes: dict[str, Axis] = {"retry": OFF}
-    if not isinstance(program, TensorFlow):
-        raise NotMeasurableError("torch frees its cache and tries again at once; it never waits")
-    with recorder.stage("without retry"):
-        try:
-            program.list_devices()
-            program.create_session(card_bytes, retry=False)
-            program.start()
-            program.take([FIRST_BYTES])  # The mode's own first region is no part of the wait.
-        except Exception as error:
-            for metric, unit in _PAST.items():
-                recorder.missing(metric, unit, in_one_line(error), axes)
-            raise
-        _go_past(program, OFF, card_bytes, recorder)
+class WithoutRetry(TensorFlowPart):
+    """One past the limit where TensorFlow was told not to wait for memory."""
+
+    name = "no retry"
+
+    def environment(self) -> Mapping[str, str]:
+        return QUIET  # A session's options set the mode, all of it.
+
+    def measure(self, recorder: Recorder) -> None:
+        program, gpu_bytes = self.program, device_bytes(self.device)
+        with recorder.stage("without retry"):
+            try:
+                program.list_devices()
+                program.create_session(gpu_bytes, retry=False)
+                program.start()
+                program.take([FIRST_BYTES])  # The mode's own first region is no part of the wait.
+            except Exception as error:
+                recorder.unfilled(self.cells(), in_one_line(error))
+                raise
+            _go_past(program, OFF, gpu_bytes, recorder)
+
+    def cells(self) -> Iterator[Cell]:
+        yield {"retry": OFF}, _PAST
 
 
-_PAST = {"past_limit_failed": "count", "past_limit_seconds": "s"}
-
-
-def _take_in_steps(program: Program, device: int, card_bytes: int, recorder: Recorder) -> None:
+def _take_in_steps(program: Program, device: int, gpu_bytes: int, recorder: Recorder) -> None:
     start = last = used_bytes(device)
     live, beyond = 0, 0
     lives: list[float] = []
     takens: list[float] = []
     steps: list[int] = []
-    for _ in range(sum(tensor_set(card_bytes)) // STEP_TENSOR_BYTES):
+    for _ in range(sum(tensor_set(gpu_bytes)) // STEP_TENSOR_BYTES):
         program.take([STEP_TENSOR_BYTES])
         live += STEP_TENSOR_BYTES
         now = used_bytes(device)
@@ -109,85 +134,34 @@ def _take_in_steps(program: Program, device: int, card_bytes: int, recorder: Rec
             lives.append(live)
             takens.append(now - start)
         last = now
-    told = {
-        "steps": len(steps),
-        "largest_step_bytes": max(steps, default=0),
-        "beyond_need_bytes": beyond,
-    }
-    for metric, unit in STEP_METRICS.items():
-        recorder.figure(Figure(metric, unit, "sampled", MEM_GET_INFO, {}, told[metric]))
+    recorder.reading(metrics.STEPS, MEM_GET_INFO, {}, len(steps))
+    recorder.reading(metrics.LARGEST_STEP_BYTES, MEM_GET_INFO, {}, max(steps, default=0))
+    recorder.reading(metrics.BEYOND_NEED_BYTES, MEM_GET_INFO, {}, beyond)
     for number, size in enumerate(steps[:FIRST_STEPS], 1):
-        axes: dict[str, Axis] = {"step": number}
-        recorder.figure(Figure("step_bytes", "bytes", "sampled", MEM_GET_INFO, axes, size))
-    recorder.series("steps", {}, live_bytes=lives, taken_bytes=takens)
+        recorder.reading(metrics.STEP_BYTES, MEM_GET_INFO, {"step": number}, size)
+    recorder.series(metrics.STEPS_SERIES, {}, live_bytes=lives, taken_bytes=takens)
 
 
-def _go_past(program: Program, retry: str, card_bytes: int, recorder: Recorder) -> None:
-    """Ask for more than there may be: than the limit, where there is one, else than the card."""
+def _go_past(program: Program, retry: str, gpu_bytes: int, recorder: Recorder) -> None:
+    """Ask for more than there may be: than the limit, where there is one, else than the GPU has."""
     limited = isinstance(program, TensorFlow) and program.mode == LIMIT
-    most = limit_bytes(card_bytes) if limited else card_bytes
+    most = limit_bytes(gpu_bytes) if limited else gpu_bytes
     size = (most // MIB + 1) * MIB
     begin = time.perf_counter()
     error = error_of(lambda: program.take([size]))
     seconds = time.perf_counter() - begin
     axes: dict[str, Axis] = {"retry": retry}
-    failed = int(error is not None)
-    recorder.figure(Figure("past_limit_failed", "count", "exact", _ASKED, axes, failed))
-    recorder.figure(Figure("past_limit_seconds", "s", "time", CLOCK, axes, seconds))
+    recorder.reading(metrics.PAST_LIMIT_FAILED, RAISED, axes, int(error is not None))
+    recorder.reading(metrics.PAST_LIMIT_SECONDS, CLOCK, axes, seconds)
     if error is not None:
         recorder.told(f"past the limit, retry {retry}", in_one_line(error))
 
 
-def _set_late(program: TensorFlow, card_bytes: int, recorder: Recorder) -> None:
+def _set_late(program: TensorFlow, gpu_bytes: int, recorder: Recorder) -> None:
     """Set the modes after the device exists, as a program does that comes to it too late."""
     calls: Mapping[str, Callable[[], None]] = {
         LATE_GROWTH: program.set_growth,
-        LATE_LIMIT: lambda: program.set_limits([limit_bytes(card_bytes) // 2]),
+        LATE_LIMIT: lambda: program.set_limits([limit_bytes(gpu_bytes) // 2]),
     }
     for setting, call in calls.items():
-        tell_refused(setting, error_of(call), recorder)
-
-
-def tell_refused(setting: str, error: Exception | None, recorder: Recorder) -> None:
-    """Send whether a setting was refused, and in which words."""
-    axes: dict[str, Axis] = {"setting": setting}
-    refused = int(error is not None)
-    recorder.figure(Figure("setting_refused", "count", "exact", _ASKED, axes, refused))
-    if error is not None:
-        recorder.told(setting, in_one_line(error))
-
-
-def error_of(call: Callable[[], object]) -> Exception | None:
-    """Return what a call raises."""
-    try:
-        call()
-    except Exception as error:
-        return error
-    return None
-
-
-def used_bytes(device: int) -> int:
-    """Return what cuMemGetInfo shows as used. Raises `NotMeasurableError`."""
-    used = used_bytes_in_context(device)
-    if isinstance(used, str):
-        raise NotMeasurableError(used)
-    return used
-
-
-def cold_cells() -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
-    """Yield the cells of the cold processes."""
-    yield {}, {"device_seconds": "s", "first_tensor_seconds": "s"}
-
-
-def step_cells(late: bool) -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
-    """Yield the cells of `measure_steps`, steps apart: nobody knows how many there are."""
-    yield {}, STEP_METRICS
-    yield {"retry": DEFAULT}, _PAST
-    if late:
-        for setting in (LATE_GROWTH, LATE_LIMIT):
-            yield {"setting": setting}, {"setting_refused": "count"}
-
-
-def retry_cells() -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
-    """Yield the cells of `measure_without_retry`."""
-    yield {"retry": OFF}, _PAST
+        send_refused(setting, error_of(call), recorder)

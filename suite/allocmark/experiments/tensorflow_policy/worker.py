@@ -1,6 +1,6 @@
 """One process of a policy's program: it takes a step when told, and says what it sees itself.
 
-``python -m allocmark.experiments.tensorflow_policy.worker SUBJECT DEVICE WAY CARD_BYTES PARENT``
+``python -m allocmark.experiments.tensorflow_policy.worker SUBJECT DEVICE WAY DEVICE_BYTES PARENT``
 imports the framework and answers; then each order is a line of JSON, ``["step", …]``, and each
 answer another one.
 """
@@ -27,25 +27,22 @@ from allocmark.experiments.shared.framework_programs import (
     tensor_set,
 )
 from allocmark.experiments.shared.worker_process import Companion, answer
+from allocmark.experiments.tensorflow_policy.program_part import FIRST_BYTES
 from allocmark.experiments.tensorflow_policy.sharing import Handle, export, open_exported
 from allocmark.meters.memory import used_bytes_in_context
 from allocmark.system import interpreters
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.lifetime import end_with_parent
-from allocmark.system.units import MIB
-
-FIRST_BYTES = MIB
-"""The first tensor."""
 
 
 class Worker(Companion):
     """The observer's side. Orders raise `NotMeasurableError` with the worker's reason."""
 
-    def __init__(self, subject: str, device: int, card_bytes: int, way: str = "") -> None:
+    def __init__(self, subject: str, device: int, device_bytes: int, way: str = "") -> None:
         self.subject, self.way = subject, way
         framework = framework_of(subject)
         request = Request("", subject, 0.0, {}, environment_of(subject, way), framework, device)
-        arguments = [subject, str(device), way, str(card_bytes)]
+        arguments = [subject, str(device), way, str(device_bytes)]
         command = interpreters.command(framework, __name__, arguments)
         super().__init__(command, child_environment(request))
 
@@ -58,13 +55,13 @@ class Worker(Companion):
 class _Served:
     """The worker's side: a method for each order."""
 
-    def __init__(self, program: Program, device: int, card_bytes: int) -> None:
-        self._program, self._device, self._card_bytes = program, device, card_bytes
+    def __init__(self, program: Program, device: int, device_bytes: int) -> None:
+        self._program, self._device, self._device_bytes = program, device, device_bytes
         self.orders: Mapping[str, Callable[..., Any]] = {
             "list": program.list_devices,
-            "create": lambda: program.create_device(card_bytes),
+            "create": lambda: program.create_device(device_bytes),
             "first": lambda: program.take([FIRST_BYTES]),
-            "take": lambda: program.take(tensor_set(card_bytes)),
+            "take": lambda: program.take(tensor_set(device_bytes)),
             "drop": program.drop,
             "empty": program.empty_cache,
             "read": self._read,
@@ -86,8 +83,8 @@ class _Served:
         begin = time.perf_counter()
         try:
             program.list_devices()
-            program.create_device(self._card_bytes)
-            for size in [FIRST_BYTES, *tensor_set(self._card_bytes)]:
+            program.create_device(self._device_bytes)
+            for size in [FIRST_BYTES, *tensor_set(self._device_bytes)]:
                 program.take([size])
                 live += size
         except NotMeasurableError:
@@ -121,13 +118,13 @@ def host_bytes() -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Serve the orders until the input ends."""
-    subject, device, way, card_bytes, parent = arguments
+    subject, device, way, device_bytes, parent = arguments
     end_with_parent()
     if os.getppid() != int(parent):
         return 0  # It died before it could be watched.
     program = program_of(subject, int(device), way)
     answer(program.load)
-    served = _Served(program, int(device), int(card_bytes))
+    served = _Served(program, int(device), int(device_bytes))
     for line in sys.stdin:
         name, *rest = json.loads(line)
         answer(partial(_follow, served.orders[name], rest))
