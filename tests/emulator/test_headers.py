@@ -16,7 +16,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from allocmark.emulator import build
+from allocmark.system.compiler import compiler
 from tests.support.layouts import (
     NVML,
     OF_HEADERS,
@@ -72,7 +72,7 @@ def told(program: str, folders: Iterable[Path], tmp_path: Path) -> dict[str, int
     """Compile and run a program, which prints names and numbers."""
     source, binary = tmp_path / "layout.c", tmp_path / "layout"
     source.write_text(f"{program}\n")
-    command = [*build.find_compiler(), *(f"-I{folder}" for folder in (*folders, SOURCES))]
+    command = [*compiler("c"), *(f"-I{folder}" for folder in (*folders, SOURCES))]
     command += ["-o", str(binary), str(source)]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr

@@ -56,6 +56,13 @@ def test_no_compiler_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch) -> N
         building.compiler("c")
 
 
+def test_ziglang_serves_where_the_system_has_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: object())
+    assert building.compiler()[1:] == ["-m", "ziglang", "cc"]
+
+
 def test_named_compiler_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "sh -x")
     assert building.compiler("c") == ["sh", "-x"]
@@ -91,7 +98,8 @@ def test_cache_that_cannot_be_written(
 def test_concurrent_builders_build_once() -> None:
     built: list[Path] = []
     threads = [
-        threading.Thread(target=building.cached, args=("x", ["a"], built.append)) for _ in range(8)
+        threading.Thread(target=building.filled, args=(building.entry("x", ["a"]), built.append))
+        for _ in range(8)
     ]
     for thread in threads:
         thread.start()

@@ -1,25 +1,21 @@
 """Builds the emulated libraries with a C compiler, once for each version of the sources.
 
-The outcome lies in the user's cache folder, under a hash of the sources and of the compiler:
-`build` returns that folder at once where it is complete.
+The outcome lies in the cache of `allocmark.system.compiler`.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import importlib.util
 import os
-import shlex
-import shutil
-import subprocess
-import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from allocmark.system.errors import AllocmarkError
+from allocmark.system.compiler import compiler, entry, filled, run
+from allocmark.system.errors import NotBuiltError
 
 _HERE = Path(__file__).parent
 _SOURCES = _HERE / "src"
@@ -31,6 +27,10 @@ _LINKED = "libcuda.so"
 """What Triton's older releases link their driver module against."""
 _TRIES = 3
 """Sources that are edited while they are compiled are compiled again so often."""
+
+
+class _SourcesChangedError(Exception):
+    """What was compiled is a mixture: nothing of it may be kept."""
 
 
 @dataclass(frozen=True)
@@ -82,24 +82,6 @@ def _libraries() -> tuple[Library, ...]:
 _DRIVER_LIBRARY = Library(DRIVER, tuple(_CORE.split()), "cuda", "emu_stub")
 
 
-def find_compiler() -> list[str]:
-    """Return the command of a C compiler: ``CC``, the system's, or the ziglang package's.
-
-    Raises `AllocmarkError` where there is none.
-    """
-    if os.environ.get("CC"):
-        return shlex.split(os.environ["CC"])
-    for name in ("cc", "gcc", "clang"):
-        if found := shutil.which(name):
-            return [found]
-    if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "cc"]
-    raise AllocmarkError(
-        "the emulated driver needs a C compiler and none was found: "
-        "install gcc or clang, or run `pip install ziglang`"
-    )
-
-
 def stub_source(library: Library) -> str:
     """Return C that defines every name of the library's list as a weak stub.
 
@@ -122,21 +104,7 @@ def stub_source(library: Library) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(command: list[str]) -> None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise AllocmarkError(
-            f"the C compiler {command[0]} cannot be run ({error.strerror}): set CC to one that can"
-        ) from error
-    if done.returncode != 0:
-        raise AllocmarkError(
-            f"the emulated driver could not be built: {' '.join(command[:3])} … failed with\n"
-            f"{(done.stderr or done.stdout)[-2000:]}"
-        )
-
-
-def _compile(library: Library, compiler: list[str], folder: Path) -> None:
+def _compile(library: Library, command: Sequence[str], folder: Path) -> None:
     sources = [str(_SOURCES / f"{name}.c") for name in library.sources]
     options = [*_FLAGS, *library.defines, f"-I{_SOURCES}", f"-Wl,-soname,{library.name}"]
     with tempfile.TemporaryDirectory() as scratch:
@@ -152,10 +120,10 @@ def _compile(library: Library, compiler: list[str], folder: Path) -> None:
             sources.append(str(folder / DRIVER))
         else:
             sources.append("-lm")
-        _run([*compiler, *options, "-shared", "-o", str(folder / library.name), *sources])
+        run([*command, *options, "-shared", "-o", str(folder / library.name), *sources])
 
 
-def _compile_audit(compiler: list[str], folder: Path, home: Path) -> None:
+def _compile_audit(command: Sequence[str], folder: Path, home: Path) -> None:
     libraries = (_DRIVER_LIBRARY, *_libraries())
     entries = [
         f'{{"{library.name}","{home / library.name}",{int(library.last_resort)}}}'
@@ -164,64 +132,41 @@ def _compile_audit(compiler: list[str], folder: Path, home: Path) -> None:
     defines = [f"-DREDIRECTIONS={','.join(entries)}"]
     bare = ["-nostdlib", "-ffreestanding", "-fno-stack-protector"]
     source = str(_SOURCES / "audit.c")
-    _run([*compiler, *_FLAGS, *bare, *defines, "-shared", "-o", str(folder / AUDIT), source])
+    run([*command, *_FLAGS, *bare, *defines, "-shared", "-o", str(folder / AUDIT), source])
 
 
-def _key(compiler: list[str]) -> str:
-    digest = hashlib.sha256(" ".join(compiler).encode())
-    for path in [*sorted(_SOURCES.iterdir()), *sorted(_NAMES.iterdir()), Path(__file__)]:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base, "allocmark", "emulator")
+def _entry(command: Sequence[str]) -> Path:
+    parts: list[str | bytes] = [*command, Path(__file__).read_bytes()]
+    for path in [*sorted(_SOURCES.iterdir()), *sorted(_NAMES.iterdir())]:
+        parts += [path.name, path.read_bytes()]
+    return entry("emulator", parts)
 
 
 def build() -> Path:
     """Return the folder of the built libraries, building them first where that is due.
 
-    Raises `AllocmarkError` without a compiler, or with what the compiler said.
+    Raises `NotBuiltError` without a compiler, or with what the compiler says.
     """
-    compiler = find_compiler()
-    home = _cache() / _key(compiler)
-    if home.is_dir():
-        return home
     try:
-        home.parent.mkdir(parents=True, exist_ok=True)
-        lock_file = (home.parent / "lock").open("w")
-    except OSError as error:
-        raise AllocmarkError(
-            f"the emulated driver is built into {home.parent}, which cannot be written "
-            f"({error.strerror}): set XDG_CACHE_HOME to a folder that can"
-        ) from error
-    with lock_file as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = compiler("c")
         for _ in range(_TRIES):
-            home = _cache() / _key(compiler)
-            # Another process may have built it while this one waited.
-            if home.is_dir() or _build_into(home, compiler):
-                return home
-    raise AllocmarkError(
+            home = _entry(command)
+            with suppress(_SourcesChangedError):
+                return filled(home, partial(_build, home, command))
+    except NotBuiltError as error:
+        raise NotBuiltError(f"the emulated driver cannot be built: {error}") from None
+    raise NotBuiltError(
         f"the emulated driver's sources in {_SOURCES} change while they are compiled: "
         "run the command again when nothing writes there"
     )
 
 
-def _build_into(home: Path, compiler: list[str]) -> bool:
-    """Build and put in place; False, and nothing is kept, where the sources changed meanwhile."""
-    folder = Path(tempfile.mkdtemp(dir=home.parent))
-    try:
-        _compile(_DRIVER_LIBRARY, compiler, folder)
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            list(pool.map(lambda library: _compile(library, compiler, folder), _libraries()))
-        _compile_audit(compiler, folder, home)
-        (folder / _LINKED).symlink_to(DRIVER)
-        if home != _cache() / _key(compiler):
-            return False
-        folder.chmod(0o755)
-        folder.rename(home)
-        return True
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def _build(home: Path, command: Sequence[str], folder: Path) -> None:
+    """Build into `folder`, which becomes `home`. Raises `_SourcesChangedError`."""
+    _compile(_DRIVER_LIBRARY, command, folder)
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        list(pool.map(lambda library: _compile(library, command, folder), _libraries()))
+    _compile_audit(command, folder, home)
+    (folder / _LINKED).symlink_to(DRIVER)
+    if home != _entry(command):
+        raise _SourcesChangedError

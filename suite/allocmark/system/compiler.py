@@ -61,29 +61,34 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "allocmark"
 
 
-def cached(name: str, ingredients: Sequence[str | bytes], build: Callable[[Path], None]) -> Path:
-    """Return the folder that `build` filled for these ingredients, building it if need be.
-
-    `build` gets an empty folder; what it raises is passed on and leaves no entry. Raises
-    `NotBuiltError` where the cache cannot be written.
-    """
+def entry(name: str, ingredients: Sequence[str | bytes]) -> Path:
+    """Return the folder of the cache for these ingredients, whether it is there or not."""
     digest = hashlib.sha256()
     for part in (platform.machine(), *ingredients):
         content = part.encode() if isinstance(part, str) else part
         digest.update(len(content).to_bytes(8, "little") + content)
-    root = cache_folder()
-    final = root / f"{name}-{digest.hexdigest()[:20]}"
-    if final.is_dir():
-        return final
+    return cache_folder() / f"{name}-{digest.hexdigest()[:20]}"
+
+
+def filled(folder: Path, build: Callable[[Path], None]) -> Path:
+    """Return a folder of the cache, filled by `build` unless it is there.
+
+    `build` gets an empty folder; what it raises is passed on and leaves no entry. Raises
+    `NotBuiltError` where the cache cannot be written.
+    """
+    if folder.is_dir():
+        return folder
+    root, name = folder.parent, folder.name.rpartition("-")[0]
     try:
         root.mkdir(parents=True, exist_ok=True)
         with _locked(root / f"{name}.lock"):
-            if final.is_dir():
-                return final
+            if folder.is_dir():
+                return folder
             making = Path(tempfile.mkdtemp(dir=root, prefix=f".{name}-"))
             try:
                 build(making)
-                making.rename(final)
+                making.chmod(0o755)
+                making.rename(folder)
             except BaseException:
                 shutil.rmtree(making, ignore_errors=True)
                 raise
@@ -92,7 +97,7 @@ def cached(name: str, ingredients: Sequence[str | bytes], build: Callable[[Path]
             f"{root} cannot be written ({error.strerror or error}): "
             "set XDG_CACHE_HOME to a folder that can"
         ) from error
-    return final
+    return folder
 
 
 def shared_library(
@@ -113,9 +118,9 @@ def shared_library(
     def build(folder: Path) -> None:
         run([*command, "-o", str(folder / f"{name}.so"), *map(str, sources), *flags])
 
-    contents = [path.read_bytes() for path in (*sources, *also)]
-    folder = cached(name, [*command, *flags, _identity(command[0]), *contents], build)
-    return folder / f"{name}.so"
+    ingredients: list[str | bytes] = [*command, *flags, _identity(command[0])]
+    ingredients += [path.read_bytes() for path in (*sources, *also)]
+    return filled(entry(name, ingredients), build) / f"{name}.so"
 
 
 def run(command: Sequence[str]) -> None:
