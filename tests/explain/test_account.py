@@ -16,11 +16,11 @@ from allocmark.claims.text import Text
 from allocmark.explain import devices as cards
 from allocmark.explain import rules
 from allocmark.explain.account import take_apart
-from allocmark.explain.counter_file import Counters, Told
-from allocmark.explain.devices import Card
+from allocmark.explain.counter_file import CounterReport, Counters
+from allocmark.explain.devices import Gpu
 from allocmark.explain.explain import ProcessReport
 from allocmark.explain.formats import as_text
-from allocmark.explain.known import RULES, Known
+from allocmark.explain.measured_facts import RULES, MeasuredFacts
 from allocmark.explain.process import Process
 from allocmark.system.units import MIB
 from tests.support import claims_samples
@@ -39,7 +39,7 @@ _TORCH = Counters(
 _TENSORFLOW = Counters("tensorflow", "2.21.0", 0, None, live_bytes=64 * MIB)
 
 
-class Measured(Known):
+class Measured(MeasuredFacts):
     """Results that say what a test wants them to."""
 
     def __init__(self, context_mib: int | None = 500, **rulings: Ruling) -> None:
@@ -62,16 +62,18 @@ class Measured(Known):
         ]
 
 
-def card(*mib: int | None, listed: bool = True, uuid: str = "GPU-a", gpu: str = "One") -> Card:
+def card(*mib: int | None, listed: bool = True, uuid: str = "GPU-a", gpu: str = "One") -> Gpu:
     """A card with this process first, and others."""
     counts = {PID + place: None if m is None else m * MIB for place, m in enumerate(mib)}
-    return Card(uuid, gpu, "580", counts if listed else None)
+    return Gpu(uuid, gpu, "580", counts if listed else None)
 
 
-def parts(on: Card, *counters: Counters, known: Known | None = None) -> dict[str, float | None]:
+def parts(
+    on: Gpu, *counters: Counters, known: MeasuredFacts | None = None
+) -> dict[str, float | None]:
     account = take_apart(on, PID, counters, known or Measured())
-    told = (account.total, *account.parts)
-    return {p.name: None if p.bytes is None else p.bytes / MIB for p in told}
+    shown = (account.total, *account.parts)
+    return {p.name: None if p.bytes is None else p.bytes / MIB for p in shown}
 
 
 def test_torch_is_taken_apart_to_the_byte() -> None:
@@ -114,7 +116,7 @@ def test_without_counters_the_rest_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("on", [card(None), card(listed=False), card()])
-def test_what_nvml_hides_is_unknown_and_says_why(on: Card) -> None:
+def test_what_nvml_hides_is_unknown_and_says_why(on: Gpu) -> None:
     account = take_apart(on, PID, [_TORCH], Measured())
     assert account.total.bytes is account.parts[-1].bytes is None
     assert "container" in account.total.note
@@ -133,14 +135,14 @@ def test_known_parts_add_up_to_what_nvml_shows(numbers: list[int]) -> None:
     counters = Counters("torch", "", 0, "GPU-a", live, live + stuck, reserved, split)
     known = Measured()
     object.__setattr__(known, "mib", context / MIB)
-    on = Card("GPU-a", "One", "580", {PID: reserved + context + other})
+    on = Gpu("GPU-a", "One", "580", {PID: reserved + context + other})
     account = take_apart(on, PID, [counters], known)
     counts = [part.bytes for part in account.parts]
     assert None not in counts
     assert sum(n for n in counts if n is not None) == account.total.bytes
 
 
-def said(on: Card, *counters: Counters, known: Known) -> tuple[dict[str, str], str]:
+def said(on: Gpu, *counters: Counters, known: MeasuredFacts) -> tuple[dict[str, str], str]:
     found = rules.apply(take_apart(on, PID, counters, known), known)
     return {one.id: one.finding for one in found.applied}, found.not_applied
 
@@ -159,8 +161,8 @@ def test_only_rules_that_hold_are_applied_and_the_others_are_named() -> None:
 def test_a_rule_that_was_not_measured_says_why() -> None:
     known = Measured(rule_30=Ruling.NOT_MEASURED)
     ((claim, verdict),) = known.verdicts()
-    told = replace(verdict, reason=Text("no figure\x1b for {{x}}", ""))
-    known.__dict__["verdicts"] = lambda: [(claim, told)]
+    shown = replace(verdict, reason=Text("no figure\x1b for {{x}}", ""))
+    known.__dict__["verdicts"] = lambda: [(claim, shown)]
     _, others = said(card(800), _TORCH, known=known)
     assert others == (
         "not applied: rule-30 (not measured here: no figure  for {x}); measured on a GPU"
@@ -168,13 +170,13 @@ def test_a_rule_that_was_not_measured_says_why() -> None:
 
 
 def test_a_rule_that_holds_by_a_quick_run_says_so() -> None:
-    known = Known(claims_samples.panel(), "here")
+    known = MeasuredFacts(claims_samples.panel(), "here")
     verdicts = known.verdicts()
     applied = [(c, v) for c, v in verdicts if v.ruling in (Ruling.HOLDS, Ruling.IN_PART)]
     assert applied
     for _, verdict in applied:
         assert re.fullmatch(r"\d+ figures? of a quick run, exact", known.caution(verdict))
-    assert Known(None, "nowhere").caution(verdicts[0][1]) == ""
+    assert MeasuredFacts(None, "nowhere").caution(verdicts[0][1]) == ""
     account = take_apart(card(800), PID, [_TORCH], known)
     answer = ProcessReport(
         Process(PID, 0, "python"), False, 0.1, ((account, rules.apply(account, known)),)
@@ -203,16 +205,16 @@ def test_every_rule_is_a_claim() -> None:
     assert set(RULES) == set(rules._FINDINGS)
 
 
-def _told(visible: str | None, *devices: dict[str, Any]) -> Told:
+def _told(visible: str | None, *devices: dict[str, Any]) -> CounterReport:
     counters = tuple(Counters("tensorflow", "", live_bytes=1, **one) for one in devices)
-    return Told(0.0, visible, counters)
+    return CounterReport(0.0, visible, counters)
 
 
 def test_counters_find_their_card() -> None:
     pair = [card(uuid="GPU-a"), card(uuid="GPU-b")]
-    told = _told("1,0", {"device": 0, "uuid": None}, {"device": 0, "uuid": "GPU-a"})
-    assert [uuid for uuid, _ in cards.placed(told, pair)] == ["GPU-b", "GPU-a"]
-    told = _told(None, {"device": 1, "uuid": None}, {"device": 2, "uuid": None})
-    assert [uuid for uuid, _ in cards.placed(told, pair)] == ["GPU-b", None]
+    shown = _told("1,0", {"device": 0, "uuid": None}, {"device": 0, "uuid": "GPU-a"})
+    assert [uuid for uuid, _ in cards.placed(shown, pair)] == ["GPU-b", "GPU-a"]
+    shown = _told(None, {"device": 1, "uuid": None}, {"device": 2, "uuid": None})
+    assert [uuid for uuid, _ in cards.placed(shown, pair)] == ["GPU-b", None]
     kinds = [card(uuid="GPU-a"), card(uuid="GPU-b", gpu="Two")]
     assert [u for u, _ in cards.placed(_told(None, {"device": 0, "uuid": None}), kinds)] == [None]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import allocmark
-from allocmark.explain import known
+from allocmark.explain import measured_facts
 from allocmark.machine.places import CONFIG, EMULATED_RESULTS
 from allocmark.schema import documents
 from allocmark.schema.documents import Document
@@ -217,6 +217,8 @@ def test_of_several_results_those_of_the_driver_with_a_context_the_newest_answer
     write_results(tmp_path / "one", 1)
     write_results(tmp_path / "two", 2, **other)
     folders = ["two", "one"] if swapped else ["one", "two"]
-    panels = [panel for name in folders for panel in known.load(tmp_path / name, must_be=True)]
-    found = known.find(panels, "Emulated NVIDIA H200", "1.2", emulated=True)
+    panels = [
+        panel for name in folders for panel in measured_facts.load(tmp_path / name, must_be=True)
+    ]
+    found = measured_facts.find(panels, "Emulated NVIDIA H200", "1.2", emulated=True)
     assert found.context_bytes == best

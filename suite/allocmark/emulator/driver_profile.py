@@ -66,10 +66,10 @@ def load(name: str) -> Profile:
     )
 
 
-def _call_times(name: str, told: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int, int]]:
+def _call_times(name: str, document: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int, int]]:
     """Return the tables of times, sizes ascending; raises `AllocmarkError` for a wrong one."""
     tables = {}
-    for call, table in told.items():
+    for call, table in document.items():
         times = {int(size): ns for size, ns in table["ns_by_bytes"].items()}
         if call not in CALLS or not 0 < len(times) <= _MOST_POINTS or min(times.values()) <= 0:
             raise AllocmarkError(

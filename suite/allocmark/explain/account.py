@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from allocmark.explain.counter_file import Counters
-from allocmark.explain.devices import Card
-from allocmark.explain.known import Known
+from allocmark.explain.devices import Gpu
+from allocmark.explain.measured_facts import MeasuredFacts
 
 _UNLISTED = "NVML does not list this process: a container hides process ids, or it has no context"
 _HIDDEN = "NVML lists this process without its memory (so in some containers and under WDDM)"
@@ -30,54 +30,54 @@ class Part:
 class Account:
     """`total` is what NVML shows of the process, the parts add up to it where all are known."""
 
-    card: Card
+    gpu: Gpu
     counters: tuple[Counters, ...]
     total: Part
     parts: tuple[Part, ...]
 
 
-def take_apart(card: Card, pid: int, counters: Sequence[Counters], known: Known) -> Account:
-    """Return the account of a process on a card; without counters the rest is unknown."""
-    total = _total(card, pid)
-    context = Part("context", known.context_bytes, known.context_note)
-    inside = [part for one in counters for part in _inside(one, len(counters) > 1)]
+def take_apart(gpu: Gpu, pid: int, counters: Sequence[Counters], facts: MeasuredFacts) -> Account:
+    """Return the account of a process on a GPU; without counters the rest is unknown."""
+    total = _total(gpu, pid)
+    context = Part("context", facts.context_bytes, facts.context_note)
+    inside = [part for counted in counters for part in _inside(counted, len(counters) > 1)]
     rest = _rest(total, context, counters)
-    return Account(card, tuple(counters), total, (context, *inside, rest))
+    return Account(gpu, tuple(counters), total, (context, *inside, rest))
 
 
-def _total(card: Card, pid: int) -> Part:
-    listed = card.processes or {}
+def _total(gpu: Gpu, pid: int) -> Part:
+    listed = gpu.processes or {}
     if pid not in listed:
         return Part("in all", None, _UNLISTED)
     count = listed[pid]
     return Part("in all", count, _HIDDEN if count is None else "NVML by process")
 
 
-def _inside(one: Counters, several: bool) -> list[Part]:
+def _inside(counted: Counters, several: bool) -> list[Part]:
     """Return what a framework says of its own memory."""
-    own = f" ({one.framework})" if several else ""
-    source = f"{one.framework} {one.version}".strip()
-    live = Part(f"live{own}", one.live_bytes, f"held by the program: {source}")
-    if one.reserved_bytes is None:
+    own = f" ({counted.framework})" if several else ""
+    source = f"{counted.framework} {counted.version}".strip()
+    live = Part(f"live{own}", counted.live_bytes, f"held by the program: {source}")
+    if counted.reserved_bytes is None:
         return [live]
-    active = one.live_bytes if one.active_bytes is None else one.active_bytes
-    free = one.reserved_bytes - active
+    active = counted.live_bytes if counted.active_bytes is None else counted.active_bytes
+    free = counted.reserved_bytes - active
     parts = [live]
-    if active > one.live_bytes:
+    if active > counted.live_bytes:
         note = "freed by the program, another stream may still use it"
-        parts.append(Part(f"stuck{own}", active - one.live_bytes, note))
-    if one.fragmented_bytes is None:
+        parts.append(Part(f"stuck{own}", active - counted.live_bytes, note))
+    if counted.fragmented_bytes is None:
         return [*parts, Part(f"cached or fragmented{own}", free, _NOT_COUNTED)]
     return [
         *parts,
         Part(
             f"cached{own}",
-            free - one.fragmented_bytes,
+            free - counted.fragmented_bytes,
             "free in segments without any live block: empty_cache() gives it back",
         ),
         Part(
             f"fragmented{own}",
-            one.fragmented_bytes,
+            counted.fragmented_bytes,
             "free beside live blocks: it can only be used again by what fits",
         ),
     ]
@@ -85,12 +85,13 @@ def _inside(one: Counters, several: bool) -> list[Part]:
 
 def _rest(total: Part, context: Part, counters: Sequence[Counters]) -> Part:
     held = sum(
-        one.live_bytes if one.reserved_bytes is None else one.reserved_bytes for one in counters
+        counted.live_bytes if counted.reserved_bytes is None else counted.reserved_bytes
+        for counted in counters
     )
     if not counters:
         name = "rest unknown"
         note = "no counters of its own: it has not called allocmark.watch()"
-    elif any(one.reserved_bytes is None for one in counters):
+    elif any(counted.reserved_bytes is None for counted in counters):
         name = "rest"
         note = "cached, fragmented and other: TensorFlow tells its live bytes only"
     else:

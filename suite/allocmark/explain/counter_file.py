@@ -51,7 +51,7 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CounterReport:
     """A counter file: how old it is, which GPUs its process may see, and its counters."""
 
     age_s: float
@@ -63,7 +63,7 @@ class _FormError(ValueError):
     """A value that cannot be."""
 
 
-def read(process: Process) -> Told | None:
+def read(process: Process) -> CounterReport | None:
     """Return what a process tells of itself, None if it is not watched.
 
     Raises `AllocmarkError` with one sentence for a file that cannot be believed.
@@ -78,7 +78,7 @@ def read(process: Process) -> Told | None:
         except OSError as error:
             raise AllocmarkError(f"{path} cannot be used ({error}): delete it") from None
         try:
-            return _told(path, _plain(content), process)
+            return _report(path, _plain(content), process)
         except (ValueError, RecursionError) as error:
             words = printable(str(error), _MOST_LETTERS)
             raise AllocmarkError(f"{path} holds no counters ({words}): delete it") from None
@@ -109,7 +109,7 @@ def _no_number(text: str) -> NoReturn:
     raise _FormError(f"{text} is no number")
 
 
-def _told(path: str, data: Mapping[str, Any], process: Process) -> Told:
+def _report(path: str, data: Mapping[str, Any], process: Process) -> CounterReport:
     if _count(data, "format") != FORMAT:
         raise _FormError(f"format {data['format']}, not {FORMAT}")
     if (_count(data, "pid"), _count(data, "start_ticks")) != (process.pid, process.start_ticks):
@@ -128,7 +128,7 @@ def _told(path: str, data: Mapping[str, Any], process: Process) -> Told:
     devices = data.get("devices")
     if not isinstance(devices, list) or len(devices) > _MOST_DEVICES:
         raise _FormError("devices are no short list")
-    return Told(
+    return CounterReport(
         max(0.0, age), _text(data, "visible", _MOST_VISIBLE), tuple(map(_counters, devices))
     )
 

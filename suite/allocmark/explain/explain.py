@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from allocmark.explain import counter_file, devices, known, process, rules
+from allocmark.explain import counter_file, devices, measured_facts, process, rules
 from allocmark.explain.account import Account, take_apart
-from allocmark.explain.counter_file import Counters, Told
-from allocmark.explain.devices import Card
+from allocmark.explain.counter_file import CounterReport, Counters
+from allocmark.explain.devices import Gpu
 from allocmark.explain.process import Process
 from allocmark.explain.rules import Diagnosis
 from allocmark.machine.stack import is_emulated
@@ -34,39 +34,40 @@ def explain(pid: int, results: Sequence[Path], must_be: bool) -> ProcessReport:
     """
     found = process.find(pid)
     machine = devices.read()
-    told = counter_file.read(found)
-    used = _used(found, machine, told)
+    report = counter_file.read(found)
+    used = _used(found, machine, report)
     emulated = is_emulated()
-    measured = [panel for folder in results for panel in known.load(folder, must_be)]
+    measured = [panel for folder in results for panel in measured_facts.load(folder, must_be)]
     gpus = []
-    for card, counters in used:
-        facts = known.find(measured, card.gpu, card.driver, emulated)
-        account = take_apart(card, pid, counters, facts)
+    for gpu, counters in used:
+        facts = measured_facts.find(measured, gpu.name, gpu.driver, emulated)
+        account = take_apart(gpu, pid, counters, facts)
         gpus.append((account, rules.apply(account, facts)))
-    return ProcessReport(found, emulated, told.age_s if told else None, tuple(gpus))
+    return ProcessReport(found, emulated, report.age_s if report else None, tuple(gpus))
 
 
 def _used(
-    found: Process, machine: list[Card], told: Told | None
-) -> list[tuple[Card, list[Counters]]]:
-    """Return the cards that a process is on, by NVML or its own counters, with these."""
+    found: Process, machine: list[Gpu], report: CounterReport | None
+) -> list[tuple[Gpu, list[Counters]]]:
+    """Return the GPUs that a process is on, by NVML or its own counters, with these."""
     pid = found.pid
-    listed = [card.uuid for card in machine if pid in (card.processes or {})]
-    of_card: dict[str, list[Counters]] = {uuid: [] for uuid in listed}
-    for uuid, one in devices.placed(told, machine) if told else ():
-        # One card by NVML leaves no doubt which it is.
+    listed = [gpu.uuid for gpu in machine if pid in (gpu.processes or {})]
+    of_gpu: dict[str, list[Counters]] = {uuid: [] for uuid in listed}
+    for uuid, counted in devices.placed(report, machine) if report else ():
+        # One GPU by NVML leaves no doubt which it is.
         certain = uuid or (listed[0] if len(listed) == 1 else None)
         if certain is None:
             raise AllocmarkError(
-                f"process {pid} does not say which GPU its counters of {one.framework} are about, "
-                "and there are several kinds of them here: show it one (CUDA_VISIBLE_DEVICES)"
+                f"process {pid} does not say which GPU its counters of {counted.framework} are "
+                "about, and there are several kinds of them here: show it one "
+                "(CUDA_VISIBLE_DEVICES)"
             )
-        of_card.setdefault(certain, []).append(one)
-    if not of_card:
-        if told:
+        of_gpu.setdefault(certain, []).append(counted)
+    if not of_gpu:
+        if report:
             raise AllocmarkError(f"process {pid} uses no GPU: it has not started CUDA so far")
         raise AllocmarkError(
             f"NVML lists process {pid} on no GPU: it uses none, or a container hides process ids "
             "(then call allocmark.watch() in the process)"
         )
-    return [(card, of_card[card.uuid]) for card in machine if card.uuid in of_card]
+    return [(gpu, of_gpu[gpu.uuid]) for gpu in machine if gpu.uuid in of_gpu]

@@ -19,11 +19,11 @@ def as_text(answer: ProcessReport) -> str:
     """Return the parts of each GPU, a line each, and what the rules say."""
     lines = []
     for account, diagnosis in answer.gpus:
-        card = account.card
+        gpu = account.gpu
         kind = ", emulated" if answer.emulated else ""
         lines.append(
-            f"process {answer.process.pid} ({answer.process.command}) on {card.gpu} "
-            f"({card.uuid}), driver {card.driver}{kind}"
+            f"process {answer.process.pid} ({answer.process.command}) on {gpu.name} "
+            f"({gpu.uuid}), driver {gpu.driver}{kind}"
         )
         lines += [_line(part) for part in (account.total, *account.parts)]
         if answer.age_s is not None and account.counters:
@@ -40,18 +40,18 @@ def _line(part: Part) -> str:
 def _seen(account: Account) -> str:
     """Return what torch has counted, whether a rule makes anything of it or not."""
     return "".join(
-        f"; num_alloc_retries {one.retries}, num_ooms {one.ooms}"
-        for one in account.counters
-        if one.retries is not None and one.ooms is not None
+        f"; num_alloc_retries {counted.retries}, num_ooms {counted.ooms}"
+        for counted in account.counters
+        if counted.retries is not None and counted.ooms is not None
     )
 
 
 def _rules(diagnosis: Diagnosis) -> list[str]:
     lines = []
-    for one in diagnosis.applied:
-        rests = f", rests on {one.caution}" if one.caution else ""
-        lines.append(f"  {one.id} ({one.ruling}{rests}): {one.finding}")
-        lines.append(f"      {one.statement} {one.condition}")
+    for rule in diagnosis.applied:
+        rests = f", rests on {rule.caution}" if rule.caution else ""
+        lines.append(f"  {rule.id} ({rule.ruling}{rests}): {rule.finding}")
+        lines.append(f"      {rule.statement} {rule.condition}")
     if diagnosis.not_applied:
         lines.append(f"  {diagnosis.not_applied}")
     return lines
@@ -59,25 +59,25 @@ def _rules(diagnosis: Diagnosis) -> list[str]:
 
 def as_json(answer: ProcessReport) -> str:
     """Return the same as an object; bytes that are not known are null."""
-    told = {
+    plain = {
         "pid": answer.process.pid,
         "command": answer.process.command,
         "emulated": answer.emulated,
         "counters_age_s": answer.age_s,
         "gpus": [_gpu(account, diagnosis) for account, diagnosis in answer.gpus],
     }
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
 
 def _gpu(account: Account, diagnosis: Diagnosis) -> dict[str, Any]:
     return {
-        "uuid": account.card.uuid,
-        "gpu": account.card.gpu,
-        "driver": account.card.driver,
+        "uuid": account.gpu.uuid,
+        "gpu": account.gpu.name,
+        "driver": account.gpu.driver,
         "total": asdict(account.total),
         "parts": [asdict(part) for part in account.parts],
-        "counters": [asdict(one) for one in account.counters],
-        "rules": [asdict(one) for one in diagnosis.applied],
+        "counters": [asdict(counted) for counted in account.counters],
+        "rules": [asdict(rule) for rule in diagnosis.applied],
         "not_applied": diagnosis.not_applied,
     }
 

@@ -10,7 +10,7 @@ from allocmark.claims.claim import Ruling, Verdict
 from allocmark.explain import process
 from allocmark.explain.account import Account
 from allocmark.explain.counter_file import Counters
-from allocmark.explain.known import MEASURE, Known
+from allocmark.explain.measured_facts import MEASURE, MeasuredFacts
 from allocmark.system.units import format_bytes
 
 _NO_COUNTERS = "it needs torch's counters: call allocmark.watch() in the process"
@@ -43,25 +43,25 @@ class Diagnosis:
     not_applied: str
 
 
-def apply(account: Account, known: Known) -> Diagnosis:
+def apply(account: Account, facts: MeasuredFacts) -> Diagnosis:
     """Return what the rules say; those that do not hold on this GPU's results are left out."""
-    verdicts = known.verdicts()
+    verdicts = facts.verdicts()
     if not verdicts:
-        return Diagnosis((), f"no rule is applied: {known.where} ({MEASURE})")
+        return Diagnosis((), f"no rule is applied: {facts.where} ({MEASURE})")
     applied = tuple(
         Applied(
             claim.id,
             str(verdict.ruling),
             claim.statement.en,
             verdict.say(verdict.condition, "en"),
-            known.caution(verdict),
-            _FINDINGS[claim.id](account, known),
+            facts.caution(verdict),
+            _FINDINGS[claim.id](account, facts),
         )
         for claim, verdict in verdicts
         if verdict.ruling in _APPLIED
     )
     others = [f"{c.id} ({_why_not(v)})" for c, v in verdicts if v.ruling not in _APPLIED]
-    sentence = f"not applied: {', '.join(others)}; {known.where}" if others else ""
+    sentence = f"not applied: {', '.join(others)}; {facts.where}" if others else ""
     return Diagnosis(applied, sentence)
 
 
@@ -70,49 +70,49 @@ def _why_not(verdict: Verdict) -> str:
     return f"{verdict.ruling}: {reason}" if reason else str(verdict.ruling)
 
 
-def _contexts(account: Account, known: Known) -> str:
-    processes, context = account.card.processes, known.context_bytes
+def _contexts(account: Account, facts: MeasuredFacts) -> str:
+    processes, context = account.gpu.processes, facts.context_bytes
     if processes is None:
         return "NVML does not list processes here"
     if context is None:
-        return known.context_note
+        return facts.context_note
     if len(processes) <= 1:
         return "no other process has a context on this GPU"
-    told = [count for count in processes.values() if count is not None]
-    little = sum(count < _LITTLE * context for count in told)
+    sizes = [count for count in processes.values() if count is not None]
+    little = sum(count < _LITTLE * context for count in sizes)
     return (
         f"{len(processes)} processes have a context on this GPU, about "
         f"{format_bytes(len(processes) * context)} in all; {little} of them hold little else"
     )
 
 
-def _cached_share(account: Account, known: Known) -> str:
-    sign = scores.RULE_30
+def _cached_share(account: Account, facts: MeasuredFacts) -> str:
+    rule = scores.RULE_30
     found = []
-    for one in _torch(account):
-        if one.reserved_bytes and one.most_cached_share is not None:
-            now, most = 1 - one.live_bytes / one.reserved_bytes, one.most_cached_share
-            shows = "the sign is there" if most > sign.above else "the sign is not there"
+    for counted in _torch(account):
+        if counted.reserved_bytes and counted.most_cached_share is not None:
+            now, most = 1 - counted.live_bytes / counted.reserved_bytes, counted.most_cached_share
+            shows = "the sign is there" if most > rule.above else "the sign is not there"
             found.append(f"{now:.0%} of what is reserved is not live, {most:.0%} at most: {shows}")
     return "; ".join(found) or _NO_COUNTERS
 
 
-def _retries(account: Account, known: Known) -> str:
-    sign = scores.RULE_RETRIES
+def _retries(account: Account, facts: MeasuredFacts) -> str:
+    rule = scores.RULE_RETRIES
     found = []
-    for one in _torch(account):
-        if one.retries is not None:
-            shows = "the sign is there" if one.retries > sign.above else "the sign is not there"
-            ooms = f" and {one.ooms} failed allocations" if one.ooms else ""
-            found.append(f"num_alloc_retries is {one.retries}{ooms}: {shows}")
+    for counted in _torch(account):
+        if counted.retries is not None:
+            shows = "the sign is there" if counted.retries > rule.above else "the sign is not there"
+            ooms = f" and {counted.ooms} failed allocations" if counted.ooms else ""
+            found.append(f"num_alloc_retries is {counted.retries}{ooms}: {shows}")
     return "; ".join(found) or _NO_COUNTERS
 
 
 def _torch(account: Account) -> list[Counters]:
-    return [one for one in account.counters if one.framework == "torch"]
+    return [counted for counted in account.counters if counted.framework == "torch"]
 
 
-_FINDINGS: dict[str, Callable[[Account, Known], str]] = {
+_FINDINGS: dict[str, Callable[[Account, MeasuredFacts], str]] = {
     "ctx-multiple": _contexts,
     "rule-30": _cached_share,
     "rule-retries": _retries,

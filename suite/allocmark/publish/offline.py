@@ -62,5 +62,6 @@ def _install(folder: Path) -> str | None:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError:
         return "there is no npm to bring them"
-    said = done.stderr.strip().splitlines()
-    return None if done.returncode == 0 else f"npm ci failed: {said[0] if said else 'no reason'}"
+    if done.returncode == 0:
+        return None
+    return f"npm ci failed: {done.stderr.strip().partition(chr(10))[0] or 'no reason'}"

@@ -1,8 +1,8 @@
 """Which Python measures a framework, and how a module of the suite is started in it.
 
 ``ALLOCMARK_PYTHON_<FRAMEWORK>`` names one: an interpreter, or a program that sets variables and
-becomes one. It needs no allocmark of its own, since it is told where this one lies. A process in
-another interpreter can in turn start those of the first one: it is told which that was.
+becomes one. It needs no allocmark of its own: variables name where this one lies. A process in
+another interpreter can in turn start those of the first one, which a variable names.
 """
 
 from __future__ import annotations
@@ -84,8 +84,7 @@ def _left_out(framework: str) -> str:
 
 def _first(variables: Mapping[str, str]) -> tuple[str, str, str]:
     """Return the run's interpreter and its search paths, for packages and for libraries."""
-    told = variables.get(_FIRST)
-    if told is None:
+    if _FIRST not in variables:
         return sys.executable, variables.get(_PYTHON_PATH, ""), variables.get(_LIBRARY_PATH, "")
-    first, packages, libraries = json.loads(told)
+    first, packages, libraries = json.loads(variables[_FIRST])
     return first, packages, libraries

@@ -77,7 +77,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The shares asked for, and every figure that does not agree."""
+    """The shares, and every figure that does not agree."""
 
     shares: tuple[Share, ...]
     different: tuple[Difference, ...]
@@ -116,7 +116,7 @@ class _Pair:
         return self.a.axes.get("path") == "hit" and self.a.metric == MEDIAN_OF_HITS
 
     @property
-    def asked(self) -> bool:
+    def should_settle(self) -> bool:
         """Whether it should be settled."""
         context = self.couple.key.home.probe == "context"
         return (self.timed and self.hit) or (context and not self.exact)
@@ -124,10 +124,10 @@ class _Pair:
     @property
     def difference(self) -> float:
         """The share of the first value, infinite where that is 0 and the other is not."""
-        one, other = self.a.value or 0.0, self.b.value or 0.0
-        if one == other:
+        a, b = self.a.value or 0.0, self.b.value or 0.0
+        if a == b:
             return 0.0
-        return abs(other - one) / abs(one) if one else math.inf
+        return abs(b - a) / abs(a) if a else math.inf
 
     @property
     def settled(self) -> bool:
@@ -145,16 +145,15 @@ def compare(a: Path, b: Path) -> Agreement:
     exact = [pair for pair in pairs if pair.exact]
     hits = [pair for pair in pairs if pair.timed and pair.hit]
     settled = [pair for pair in pairs if pair.timed and pair.settled]
-    asked = [pair for pair in pairs if pair.asked]
     shares = (
         _share("bytes and counts that are exact, equal", [not p.difference for p in exact], 1.0),
         _share(f"hits within {NEAR:.0%}", [p.near for p in hits], LEAST_NEAR),
         _share(f"settled times within {NEAR:.0%}", [p.near for p in settled], LEAST_NEAR),
-        _share("hit and context figures that are settled", [p.settled for p in asked],
-               LEAST_SETTLED),
+        _share("hit and context figures that are settled",
+               [pair.settled for pair in pairs if pair.should_settle], LEAST_SETTLED),
     )  # fmt: skip
     off = [p for p in pairs if (p.exact and p.difference) or (p.timed and not p.near)]
-    return Agreement(shares, _listed(off), tuple(one.place for one in single))
+    return Agreement(shares, _listed(off), tuple(unpaired.place for unpaired in single))
 
 
 def _spread(figure: Figure) -> float:
@@ -173,11 +172,16 @@ def _share(what: str, good: Sequence[bool], least: float) -> Share:
 def _listed(off: Sequence[_Pair]) -> tuple[Difference, ...]:
     found = [
         Difference(
-            pair.couple.place, pair.a.unit, pair.a.value or 0.0, pair.b.value or 0.0,
-            pair.difference, _spread(pair.a), _spread(pair.b),
+            place=pair.couple.place,
+            unit=pair.a.unit,
+            a=pair.a.value or 0.0,
+            b=pair.b.value or 0.0,
+            share=pair.difference,
+            spread_a=_spread(pair.a),
+            spread_b=_spread(pair.b),
         )
         for pair in off
-    ]  # fmt: skip
+    ]
     return tuple(sorted(found, key=lambda difference: (-difference.share, difference.place)))
 
 

@@ -108,8 +108,14 @@ def compare(hardware: Document, emulated: Document) -> Comparison:
         only_one += _unmatched(workload, curves[0][workload], curves[1][workload])
     only_one += lacking(every)
     return Comparison(
-        *(hardware.subject, cells, readings, equal, tuple(events), tuple(sorted(only_one))),
-        *(tuple(every), tuple(requests(hardware, emulated))),
+        allocator=hardware.subject,
+        cells=cells,
+        readings=readings,
+        readings_equal=equal,
+        first_events=tuple(events),
+        only_one=tuple(sorted(only_one)),
+        courses=tuple(every),
+        requests=tuple(requests(hardware, emulated)),
     )
 
 

@@ -54,7 +54,7 @@ def render(compared: Sequence[Compared], others: Sequence[Compared] = ()) -> str
     rows = [row(comparison) for _, _, comparison in compared]
     events = _first_events([comparison for _, _, comparison in compared])
     cells = [_cells_row(document.probe, comparison) for document, _, comparison in others]
-    documents = [one for both in (*compared, *others) for one in both[:2]]
+    documents = [document for both in (*compared, *others) for document in both[:2]]
     parts = [
         f"# {TITLE}",
         *ABOUT,
@@ -136,5 +136,5 @@ def _conditions(found: Sequence[Document]) -> list[str]:
 
 
 def _condition(place: str, values: Mapping[str, Mapping[str, None]]) -> str:
-    texts = [f"{key.replace('_', ' ')} {' / '.join(told)}" for key, told in values.items()]
+    texts = [f"{key.replace('_', ' ')} {' / '.join(seen)}" for key, seen in values.items()]
     return f"{place}: {'; '.join(texts)}."

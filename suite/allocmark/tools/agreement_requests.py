@@ -40,9 +40,9 @@ def _by_workload(document: Document) -> dict[str, Series]:
 
 
 def _compare(workload: str, a: Series, b: Series) -> Requests:
-    told = [list(zip(s.columns["bytes"], _places(s), strict=True)) for s in (a, b)]
-    equal = sum(theirs == ours for theirs, ours in zip(*told, strict=False))
-    return Requests(workload, max(map(len, told)), equal)
+    sides = [list(zip(s.columns["bytes"], _places(s), strict=True)) for s in (a, b)]
+    equal = sum(theirs == ours for theirs, ours in zip(*sides, strict=False))
+    return Requests(workload, max(map(len, sides)), equal)
 
 
 def _places(series: Series) -> list[int]:
@@ -53,4 +53,4 @@ def _places(series: Series) -> list[int]:
 
 def counts(compared: Sequence[Requests]) -> tuple[int, int]:
     """Return how many requests were compared, and how many of them are equal."""
-    return sum(one.requests for one in compared), sum(one.equal for one in compared)
+    return sum(each.requests for each in compared), sum(each.equal for each in compared)

@@ -52,7 +52,7 @@ class Source:
                 f"measure there with `allocmark run --profile {_PROFILE}`"
             )
         # Another framework's stack has allocators of its own, but not the bare context's document.
-        folders = [one for one in folders if (one / f"{_CONTEXT}{SUFFIX}").exists()] or folders
+        folders = [each for each in folders if (each / f"{_CONTEXT}{SUFFIX}").exists()] or folders
         if len(folders) > 1:
             names = ", ".join(folder.parent.name for folder in folders)
             raise AllocmarkError(
@@ -166,7 +166,7 @@ def _context(source: Source, chip: _Chip) -> dict[str, Any]:
     driver, torch = source.label(_CONTEXT), source.label("context.torch")
     # Before there is a context the process is not listed: only the card's meter sees this.
     init = source.bytes(_CONTEXT, "stage_bytes", "init", "LAZY", "nvml_device")
-    told = {
+    measured = {
         "driver_init": (init, driver, "nvml_device, init"),
         "context": (process("context", name=_CONTEXT), driver, "nvml_process, context"),
         "context_unlisted": (
@@ -192,7 +192,7 @@ def _context(source: Source, chip: _Chip) -> dict[str, Any]:
         ),
     }
     lines: dict[str, Any] = {}
-    for name, (count, document, cell) in told.items():
+    for name, (count, document, cell) in measured.items():
         lines[f"{name}_bytes"] = count
         lines[f"{name}_bytes_source"] = f"{document}: {cell}"
     return lines
@@ -206,22 +206,22 @@ def _call_times(source: Source) -> dict[str, Any]:
     plain, pool, mapped = "latency.cuda-malloc", "latency.cuda-malloc-async-0", _EXPANDABLE
     shared = f"a handle of torch's expandable segments, from {source.label(mapped)}: "
     return {
-        "cudaMalloc": _told(
+        "cudaMalloc": _times_table(
             source.times(plain, "alloc", "miss"), f"{source.label(plain)}: alloc, median by bytes"
         ),
-        "cudaFree": _told(
+        "cudaFree": _times_table(
             source.times(plain, "free", "miss"), f"{source.label(plain)}: free, median by bytes"
         ),
-        "cudaMallocAsync": _told(
+        "cudaMallocAsync": _times_table(
             source.times(pool, "alloc", "miss"),
             f"{source.label(pool)}: alloc that makes the pool grow, median by bytes",
         ),
-        "cuMemCreate": _told(
+        "cuMemCreate": _times_table(
             _by_handle(source.times(mapped, "alloc", "miss")),
             f"{shared}a missed alloc over its handles (create, map and set access together), "
             "median over the sizes",
         ),
-        "cuMemRelease": _told(
+        "cuMemRelease": _times_table(
             _by_handle(source.times(mapped, "free", "give-back")),
             f"{shared}a give-back over its handles (unmap and release together), "
             "median over the sizes",
@@ -232,7 +232,7 @@ def _call_times(source: Source) -> dict[str, Any]:
 _EXPANDABLE = "latency.torch-expandable"
 
 
-def _told(times: Mapping[int, float], source: str) -> dict[str, Any]:
+def _times_table(times: Mapping[int, float], source: str) -> dict[str, Any]:
     return {"source": source, "ns_by_bytes": {str(size): round(ns) for size, ns in times.items()}}
 
 

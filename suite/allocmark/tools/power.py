@@ -46,14 +46,13 @@ MOST_OF_MEANS = 20
 class Power:
     """The outcome for one design: how many runs a side, and what became of each group."""
 
-    runs_a: int
-    runs_b: int
+    runs: tuple[int, int]
     splits: int
-    groups: dict[str, Group]
-    exact_alarms: Count
-    exact_found: Count
+    deals_of_means: int
+    groups: dict[str, Group] = field(default_factory=dict)
+    exact_alarms: Count = field(default_factory=Count)
+    exact_found: Count = field(default_factory=Count)
     means: dict[tuple[Scope, str], Group] = field(default_factory=dict)
-    deals_of_means: int = 0
 
     @property
     def alarms(self) -> Count:
@@ -82,10 +81,9 @@ def simulate(
     deals = list(_deals(len(runs), design))
     if len(deals) > MOST_SPLITS:
         deals = [deals[i] for i in generator.permutation(len(deals))[:MOST_OF_MEANS]]
-    power = Power(*design, min(len(deals), MOST_SPLITS), {}, Count(), Count())
-    power.deals_of_means = len(deals)
-    for number, (one, other) in enumerate(deals):
-        pair = Pair(_joined([runs[i] for i in one]), _joined([runs[i] for i in other]))
+    power = Power(design, splits=min(len(deals), MOST_SPLITS), deals_of_means=len(deals))
+    for number, (a, b) in enumerate(deals):
+        pair = Pair(_joined([runs[i] for i in a]), _joined([runs[i] for i in b]))
         both = [(c, thresholds.of(c.place)) for c in couples(pair)[0]]
         kept = [(as_read(c, r), r) for c, r in both if not r.ignore]
         power_means.add(power.means, kept, steps, generator)
@@ -175,7 +173,7 @@ def spreads(runs: Sequence[Side], thresholds: Thresholds) -> dict[str, noise.Spr
 
 def text(power: Power) -> str:
     """Return the table of one design."""
-    head = f"{power.runs_a} against {power.runs_b} runs, dealt in {power.splits} ways"
+    head = f"{power.runs[0]} against {power.runs[1]} runs, dealt in {power.splits} ways"
     lines = [
         head,
         f"  nothing changed: {_share(power.alarms)} of all figures called changed",
@@ -217,8 +215,8 @@ def runs_of(names: Sequence[str]) -> list[Side]:
     for name in names:
         side = read_side(name, Path("results"))
         for source in side.sources:
-            one = Side(source.document.run, (source,))
-            found.setdefault((source.stack, source.document.run), []).append(one)
+            run = source.document.run
+            found.setdefault((source.stack, run), []).append(Side(run, (source,)))
     return [_joined(parts) for _, parts in sorted(found.items())]
 
 
@@ -242,10 +240,10 @@ def simulations(
 
 
 def _deals(runs: int, design: tuple[int, int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    for one in itertools.combinations(range(runs), design[0]):
-        rest = [i for i in range(runs) if i not in one]
-        for other in itertools.combinations(rest, design[1]):
-            yield one, other
+    for a in itertools.combinations(range(runs), design[0]):
+        rest = [i for i in range(runs) if i not in a]
+        for b in itertools.combinations(rest, design[1]):
+            yield a, b
 
 
 def _joined(sides: Sequence[Side]) -> Side:

@@ -50,14 +50,14 @@ def run(name: str, setting: str, out: Path, steps: int | None = None, device: in
         raise UnknownNameError("torch setting", setting, list(known))
     # What the user exported for other programs must not change what is recorded.
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTORCH_")}
-    asked = {"program": name, "setting": setting, "steps": steps, "device": device}
+    request = {"program": name, "setting": setting, "steps": steps, "device": device}
     try:
         ended = subprocess.run(
             [
                 sys.executable,
                 "-m",
                 "allocmark.tools.recording_process",
-                json.dumps({**asked, "out": str(out)}),
+                json.dumps({**request, "out": str(out)}),
             ],
             env={**clean, **known[setting].environment},
             capture_output=True,

@@ -45,10 +45,14 @@ _WITHOUT_SEGMENTS = ("peak_allocated_bytes", "peak_reserved_bytes", "reserved_by
 
 def main(text: str) -> int:
     """Run one program as the JSON text asks: program, setting, steps, device, out."""
-    asked = json.loads(text)
+    request = json.loads(text)
     try:
         record(
-            asked["program"], asked["setting"], asked["steps"], asked["device"], Path(asked["out"])
+            request["program"],
+            setting=request["setting"],
+            steps=request["steps"],
+            device=request["device"],
+            out=Path(request["out"]),
         )
     except AllocmarkError as error:
         print(error, file=sys.stderr)

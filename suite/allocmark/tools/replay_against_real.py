@@ -3,14 +3,7 @@
 Each of the suite's programs is recorded once under torch as it comes, then really run under each
 other setting, and its recording is replayed under the same: on this machine's GPU, and on the
 emulated driver, which has to give the same answer on a machine without a GPU. One document for each
-program, probe ``replay_agreement``, axes ``{allocator}``:
-
-| metric | unit | meaning |
-| --- | --- | --- |
-| ``real_peak_reserved_bytes`` | bytes | what the program reserved when it was really run so |
-| ``gpu_replay_peak_reserved_bytes`` | bytes | the replay of its recording on this GPU |
-| ``emulated_replay_peak_reserved_bytes`` | bytes | the same on the emulated driver |
-| ``gpu_difference_ratio``, ``emulated_difference_ratio`` | ratio | replay less real over real |
+program: `allocmark.schema.metrics.replay_agreement`.
 """
 
 from __future__ import annotations
@@ -32,26 +25,24 @@ from allocmark.replays.run import ReplayOptions, replay
 from allocmark.schema import documents
 from allocmark.schema.documents import Document, Failure
 from allocmark.schema.figure import Figure
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics import replay_agreement as metrics
 from allocmark.schema.run_state import now
 from allocmark.system.errors import AllocmarkError
 from allocmark.tools import record_workloads
 from allocmark.workloads import trace_file
 from allocmark.workloads.programs import NAMES
 
-PROBE = "replay_agreement"
 SETTINGS = (
     *("torch-expandable", "torch-split64", "torch-split256", "torch-roundup4"),
     *("torch-expandable-roundup4", "torch-async"),
 )
-_METRICS = {
-    "real_peak_reserved_bytes": "bytes",
-    "gpu_replay_peak_reserved_bytes": "bytes",
-    "gpu_difference_ratio": "ratio",
-    "emulated_replay_peak_reserved_bytes": "bytes",
-    "emulated_difference_ratio": "ratio",
+_REPLAYED = {
+    "gpu": (metrics.GPU_REPLAY_PEAK_RESERVED_BYTES, metrics.GPU_DIFFERENCE_RATIO),
+    "emulated": (metrics.EMULATED_REPLAY_PEAK_RESERVED_BYTES, metrics.EMULATED_DIFFERENCE_RATIO),
 }
 _MOST_JOBS = 8
-_REAL, _WHERE = "real", ("gpu", "emulated")
+_REAL = "real"
 Peaks = dict[str, dict[str, int | str]]
 """By setting, then ``real``, ``gpu`` or ``emulated``: bytes, or the reason why there are none."""
 
@@ -72,10 +63,10 @@ def compare(program: str, folder: Path, steps: int | None, jobs: int, device: in
             return str(error)
 
     with ThreadPoolExecutor(jobs) as pool:
-        for found, told in zip(peaks.values(), pool.map(run, peaks), strict=True):
-            found[_REAL] = told
+        for found, real in zip(peaks.values(), pool.map(run, peaks), strict=True):
+            found[_REAL] = real
     recording = reader.read(file)
-    for where in _WHERE:
+    for where in _REPLAYED:
         options = ReplayOptions(SETTINGS, emulated=where == "emulated", search=False, jobs=jobs)
         try:
             answers = replay(recording, options).settings
@@ -95,27 +86,27 @@ def figures(peaks: Peaks) -> list[Figure]:
     for setting, found in peaks.items():
         axes = {"allocator": setting}
         real = found.get(_REAL, "it was not run")
-        made.append(_figure("real_peak_reserved_bytes", "allocator counters", axes, real))
-        for where in _WHERE:
-            seen = found.get(where, "it was not replayed")
-            meter = f"allocator counters, replay, {where}"
-            made.append(_figure(f"{where}_replay_peak_reserved_bytes", meter, axes, seen))
-            made.append(_figure(f"{where}_difference_ratio", meter, axes, _off(seen, real)))
+        meter = "allocator counters"
+        made.append(_figure(metrics.REAL_PEAK_RESERVED_BYTES, meter, axes, real))
+        for where, (peak, difference) in _REPLAYED.items():
+            replayed = found.get(where, "it was not replayed")
+            made.append(_figure(peak, f"{meter}, replay, {where}", axes, replayed))
+            off = _off(replayed, real)
+            made.append(_figure(difference, f"{meter}, replay, {where}", axes, off))
     return made
 
 
-def _off(seen: int | str, real: int | str) -> float | str:
-    """Return by what share a replay is off, or why that cannot be said."""
-    if isinstance(seen, str):
-        return seen
-    return real if isinstance(real, str) else seen / real - 1
+def _off(replayed: int | str, real: int | str) -> float | str:
+    """Return by what share a replay is off, or why that is not known."""
+    if isinstance(replayed, str):
+        return replayed
+    return real if isinstance(real, str) else replayed / real - 1
 
 
-def _figure(metric: str, meter: str, axes: Mapping[str, str], told: float | str) -> Figure:
-    unit = _METRICS[metric]
-    if isinstance(told, str):
-        return Figure(metric, unit, "sampled", "none", axes, reason=told)
-    return Figure(metric, unit, "sampled", meter, axes, told, [told])
+def _figure(metric: Metric, meter: str, axes: Mapping[str, str], value: float | str) -> Figure:
+    if isinstance(value, str):
+        return metric.missing(value, axes, kind=metric.kind)
+    return metric.figure(meter, axes, value, [value])
 
 
 def measure_all(
@@ -129,7 +120,9 @@ def measure_all(
     jobs = jobs or max(1, min(_MOST_JOBS, (os.cpu_count() or 1) // 2))
     for program in programs or NAMES:
         document = _measure(program, stack, run, steps, jobs)
-        path = documents.path_of(results, stack.machine, stack.name, "full", PROBE, program)
+        path = documents.path_of(
+            results, stack.machine, stack.name, "full", metrics.EXPERIMENT, program
+        )
         documents.write(path, document)
         failures = [failure.reason for failure in document.failures]
         yield f"{path}: {failures[0] if failures else _summary(document.figures)}"
@@ -146,7 +139,7 @@ def _measure(program: str, stack: Stack, run: str, steps: int | None, jobs: int)
         except AllocmarkError as error:
             failures.append(Failure("record", str(error)))
     return Document(
-        probe=PROBE,
+        probe=metrics.EXPERIMENT,
         subject=program,
         profile="full",
         run=run,
@@ -165,7 +158,7 @@ def _measure(program: str, stack: Stack, run: str, steps: int | None, jobs: int)
 def _summary(found: Sequence[Figure]) -> str:
     words = []
     for figure in found:
-        if figure.metric == "emulated_difference_ratio":
+        if figure.metric == metrics.EMULATED_DIFFERENCE_RATIO.name:
             off = "-" if figure.value is None else f"{figure.value:+.2%}"
             words.append(f"{figure.axes['allocator']} {off}")
     return "emulated replay less real run: " + ", ".join(words)

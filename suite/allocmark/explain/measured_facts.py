@@ -24,7 +24,7 @@ MEASURE = "allocmark run " + " ".join(f"--experiment {name}" for name in _EXPERI
 
 
 @dataclass(frozen=True)
-class Known:
+class MeasuredFacts:
     """The results of one GPU; `panel` is None where there are none, and `where` says so.
 
     `where` names what the results were measured on, in words for a person.
@@ -69,8 +69,8 @@ class Known:
 
     def caution(self, verdict: Verdict) -> str:
         """Return on what a verdict rests where that is little, else nothing."""
-        of = None if self.panel is None else rests_on(verdict, self.panel)
-        return of.words.en if of is not None and of.few else ""
+        basis = None if self.panel is None else rests_on(verdict, self.panel)
+        return basis.words.en if basis is not None and basis.few else ""
 
 
 def load(root: Path, must_be: bool) -> list[Panel]:
@@ -86,17 +86,17 @@ def load(root: Path, must_be: bool) -> list[Panel]:
         return []
 
 
-def find(results: Sequence[Panel], gpu: str, driver: str, emulated: bool) -> Known:
+def find(results: Sequence[Panel], gpu: str, driver: str, emulated: bool) -> MeasuredFacts:
     """Return the results of a GPU: those of this driver, those with a context, the newest."""
     of_gpu = [panel for panel in results if panel.emulated == emulated and _of(panel, "gpu") == gpu]
     if not of_gpu:
-        return Known(None, f"there are no results for {gpu}")
+        return MeasuredFacts(None, f"there are no results for {gpu}")
     panel = max(of_gpu, key=lambda panel: _rank(panel, driver))
     measured = _of(panel, "driver")
     words = f"measured on {gpu}, driver {measured}"
     if measured != driver:
         words += f" (here it is {driver})"
-    return Known(panel, words + (", emulated" if emulated else ""))
+    return MeasuredFacts(panel, words + (", emulated" if emulated else ""))
 
 
 def _rank(panel: Panel, driver: str) -> tuple[bool, bool, str]:
