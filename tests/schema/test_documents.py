@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from allocmark.compare.reading import read_all
 from allocmark.schema import documents
 from allocmark.schema.documents import Document, Failure, write_whole
 from allocmark.schema.figure import Figure, Series
+from allocmark.store.reading import read_all, whole
 from allocmark.system.errors import DocumentError, of_system
 
 _LONG = [float(n) for n in range(1, 41)]
@@ -43,7 +43,7 @@ def _put(path: Path) -> Path:
 
 def _sentences(path: Path) -> list[str]:
     """Return what both ways to read a file say of it; empty where it is a document."""
-    (found,) = read_all([path])
+    (found,) = read_all([path], whole, skimmed=True)
     try:
         documents.read(path)
     except DocumentError as error:
@@ -254,7 +254,7 @@ def test_half_a_surrogate_pair_in_any_text_is_read_as_harmless(
     path = _put(tmp_path / "x.json.gz")
     data = json.loads(gzip.decompress(path.read_bytes()))
     path.write_bytes(gzip.compress(write(_with_halves(data))))
-    (compared,) = read_all([path])
+    (compared,) = read_all([path], whole, skimmed=True)
     assert isinstance(compared, Document)
     for found in (documents.read(path), compared):
         assert found.subject == "\ufffdtorch-native\ufffd"
@@ -308,6 +308,6 @@ def test_what_cannot_be_read_is_not_called_damaged(
 
 def test_the_committed_documents_are_read(pytestconfig: pytest.Config) -> None:
     paths = sorted((pytestconfig.rootpath / "results").rglob(f"*{documents.SUFFIX}"))
-    assert paths and not [found for found in read_all(paths) if isinstance(found, str)]
+    assert paths and not [found for found in read_all(paths, whole) if isinstance(found, str)]
     for path in paths:
         documents.read(path)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from allocmark.compare.reading import read_all
 from allocmark.schema import documents
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.metrics import latency, pressure, streams
+from allocmark.store.reading import read_all, whole
 from tests.support.compare_samples import document, put
 
 UNTOLD = "torch-native does not tell this"
@@ -26,7 +26,7 @@ def _read_as_old(path: Path, probe: str, figures: list[dict[str, Any]]) -> list[
     data |= {"schema": 1, "probe": probe, "figures": figures}
     file = path / "old.json.gz"
     file.write_bytes(gzip.compress(json.dumps(data, separators=(",", ":")).encode()))
-    (compared,) = read_all([file])
+    (compared,) = read_all([file], whole, skimmed=True)
     read = documents.read(file)
     assert isinstance(compared, documents.Document)
     assert compared.schema == read.schema == documents.SCHEMA

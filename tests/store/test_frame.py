@@ -17,7 +17,7 @@ import pytest
 
 from allocmark.schema.documents import Document, path_of, write
 from allocmark.schema.figure import Figure, Series
-from allocmark.store import frame as store_module
+from allocmark.store import reading
 from allocmark.store.frame import FIXED_COLUMNS, Store, load
 from allocmark.system.errors import AllocmarkError
 
@@ -307,9 +307,8 @@ def test_several_readers_find_what_one_does(
     (tmp_path / "m" / "stray.json.gz").parent.mkdir(exist_ok=True)
     (tmp_path / "m" / "stray.json.gz").write_bytes(b"damaged")
     alone = load(tmp_path)
-    monkeypatch.setattr(store_module, "MANY", 1)
-    monkeypatch.setattr(store_module, "_CHUNK", 2)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(reading, "MANY", 1)
+    monkeypatch.setattr(reading, "_CHUNK", 2)
     together = load(tmp_path, readers=2)
     assert together.sources == alone.sources
     assert together.left_out == alone.left_out and len(alone.left_out) == 1

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from allocmark.compare.reading import read_all
 from allocmark.schema import documents
 from allocmark.schema.documents import Document
+from allocmark.store.reading import read_all, whole
 from allocmark.system.errors import AllocmarkError, NoResultsError
 
 _NOT_REACHED = "run"
@@ -75,13 +75,17 @@ def read_side(name: str, results: Path) -> Side:
 def read_both(a: str, b: str, results: Path) -> tuple[Side, Side]:
     """Return the sides that two names stand for, as `read_side` does, read in one go."""
     paths_a, paths_b = _files(a, results), _files(b, results)
-    every = read_all([*paths_a, *paths_b])
+    every = _read([*paths_a, *paths_b])
     return _side(a, paths_a, islice(every, len(paths_a))), _side(b, paths_b, every)
 
 
 def read_paths(label: str, paths: Sequence[Path]) -> Side:
     """Return the side of these result files. Raises `AllocmarkError` where none is usable."""
-    return _side(label, paths, read_all(paths))
+    return _side(label, paths, _read(paths))
+
+
+def _read(paths: Sequence[Path]) -> Iterator[Document | str]:
+    return read_all(paths, whole, skimmed=True)
 
 
 def _side(label: str, paths: Sequence[Path], every: Iterable[Document | str]) -> Side:

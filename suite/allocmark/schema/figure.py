@@ -54,6 +54,10 @@ class Figure:
         if (self.value is None) == (self.reason is None):
             raise ValueError(f"{self.metric}: a figure has either a value or a reason")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Half the time of what dataclasses do: comparisons read hundreds of thousands.
+        return Figure, tuple(getattr(self, name) for name in Figure.__slots__)
+
     @property
     def shown_meter(self) -> str:
         """The meter, and what was made of its readings, in words for the reader of the table."""

@@ -6,13 +6,10 @@ Samples stay in the documents: a row holds what tables need of them.
 
 from __future__ import annotations
 
-import itertools
 import math
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +25,7 @@ from allocmark.store.frame_columns import (
     SCALED,
     Rows,
 )
+from allocmark.store.reading import read_all
 from allocmark.system.errors import DocumentError, NoResultsError
 from allocmark.system.garbage import no_garbage_collection
 
@@ -68,10 +66,6 @@ class Source:
 
 _FOLDERS = ("MACHINE", "STACK")
 """Below the root; these words stand for those that the place of a misplaced file does not tell."""
-MANY = 300
-"""Files from which it pays to start other processes, which takes a second or two."""
-_CHUNK = 25
-"""Files that a process reads at a time: few, so that little waits in memory."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +99,7 @@ class _Read:
 def load(root: Path, probes: Collection[str] | None = None, readers: int = 1) -> Store:
     """Read every document below `root`, or those of some probes only.
 
-    Many files are read by so many `readers`: with several, processes are started that import the
-    calling program's main module again, which must bear that.
+    Many files are read by so many processes (`readers`), see `read_all`.
     Raises `AllocmarkError` where there is no usable one; what is damaged, foreign, of a newer
     schema, misplaced or absurd is left out and named in `Store.left_out`.
     """
@@ -124,9 +117,11 @@ def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
         for path in sorted(root.rglob(f"*{documents.SUFFIX}"))
         if probes is None or path.name.partition(".")[0] in probes
     ]
-    for found in _all_read(root, paths, readers):
-        if isinstance(found, LeftOut):
-            left_out.append(found)
+    digests = read_all(paths, partial(_digest, root=root), processes=readers)
+    for path, found in zip(paths, digests, strict=True):
+        if isinstance(found, str):
+            relative = path.relative_to(root).as_posix()
+            left_out.append(LeftOut(relative, found.replace(str(path), relative)))
             continue
         left_out += found.left_out
         rows.append(found.rows)
@@ -138,34 +133,8 @@ def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
     return Store(root, rows.frame(of_documents, lengths), sources, left_out)
 
 
-def _all_read(root: Path, paths: Sequence[Path], readers: int) -> Iterator[_Read | LeftOut]:
-    """Yield each file's content in order."""
-    if len(paths) < MANY or min(readers, os.cpu_count() or 1) == 1:
-        yield from _some_read(root, paths)
-        return
-    chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
-    # Forking would copy threads of libraries.
-    with ProcessPoolExecutor(readers, mp_context=get_context("forkserver")) as pool:
-        for chunk in pool.map(_chunk_read, itertools.repeat(root), chunks):
-            yield from chunk
-
-
-def _chunk_read(root: Path, paths: Sequence[Path]) -> list[_Read | LeftOut]:
-    with no_garbage_collection():
-        return list(_some_read(root, paths))
-
-
-def _some_read(root: Path, paths: Sequence[Path]) -> Iterator[_Read | LeftOut]:
-    for path in paths:
-        relative = path.relative_to(root).as_posix()
-        try:
-            yield _read(root, path, relative)
-        except DocumentError as error:
-            yield LeftOut(relative, str(error).replace(str(path), relative))
-
-
-def _read(root: Path, path: Path, relative: str) -> _Read:
-    document = documents.read(path)
+def _digest(path: Path, document: Document, root: Path) -> _Read:
+    relative = path.relative_to(root).as_posix()
     folders = relative.split("/")[:-1]
     machine, stack = (*folders, *_FOLDERS[len(folders) :])[:2]
     belongs = documents.path_of(

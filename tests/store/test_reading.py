@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from allocmark.compare import reading
-from allocmark.compare.reading import Readings, read_all
 from allocmark.schema import documents
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Figure, Series
+from allocmark.store import reading
+from allocmark.store.skim import Readings
 from allocmark.system.errors import DocumentError
 from tests.support.compare_samples import document, exact, hits, put, timed
 
@@ -31,6 +32,10 @@ def _document(**more: object) -> Document:
     return replace(document(*figures, lacks), series=[curve], **more)  # type: ignore[arg-type]
 
 
+def _read(paths: list[Path]) -> Iterator[Document | str]:
+    return reading.read_all(paths, reading.whole, skimmed=True)
+
+
 def _plain(figure: Figure) -> Figure:
     return replace(figure, samples=list(figure.samples), counts=list(figure.counts))
 
@@ -39,10 +44,10 @@ def _plain(figure: Figure) -> Figure:
 def test_figures_are_those_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
-    monkeypatch.setattr(reading, "_MANY", many)
+    monkeypatch.setattr(reading, "MANY", many)
     one = _document(conditions={"counts": list(range(99)), "note": '"samples":[' + "1," * 99})
     paths = [put(tmp_path / name, one) for name in ("a", "b")]
-    for found in read_all(paths):
+    for found in _read(paths):
         assert isinstance(found, Document)
         whole = documents.read(paths[0])
         assert [_plain(f) for f in found.figures] == [_plain(f) for f in whole.figures]
@@ -52,7 +57,7 @@ def test_figures_are_those_of_the_file(
 
 def test_long_lists_stay_text_until_they_are_asked_for(tmp_path: Path) -> None:
     path = put(tmp_path, _document())
-    (found,) = read_all([path])
+    (found,) = _read([path])
     assert isinstance(found, Document)
     kinds = [type(figure.samples) for figure in found.figures]
     assert kinds == [Readings, Readings, list, Readings, list, tuple]
@@ -64,7 +69,7 @@ def test_long_lists_stay_text_until_they_are_asked_for(tmp_path: Path) -> None:
 def test_what_is_no_document_is_a_sentence(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.json.gz"
     path.write_bytes(gzip.compress(content))
-    (found,) = read_all([path])
+    (found,) = _read([path])
     assert isinstance(found, str) and found.startswith(f"{path} is ")
 
 
@@ -72,7 +77,7 @@ def test_a_newer_document_says_so(tmp_path: Path) -> None:
     path = tmp_path / "x.json.gz"
     figures = [{"samples": [1.5] * 99}]
     path.write_bytes(gzip.compress(json.dumps({"schema": 9, "figures": figures}).encode()))
-    (found,) = read_all([path])
+    (found,) = _read([path])
     assert isinstance(found, str) and "upgrade allocmark" in found
 
 

@@ -1,53 +1,29 @@
-"""Reads result files with all processors, and of them only what a comparison looks at.
+"""The data of a document's text without what few look at: long lists of readings, and curves.
 
 A large record holds tens of millions of readings, of which a comparison needs few: long lists of
-numbers stay the text that they are until somebody asks. Curves are not compared.
+numbers stay the text that they are until somebody asks. Curves are left out.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import math
-import pickle
 import re
 import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from multiprocessing import get_context
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from allocmark.schema import documents
-from allocmark.schema.documents import Document
-from allocmark.schema.figure import Figure
 from allocmark.system.errors import DocumentError
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-_MANY = 200
-"""From so many files on, all processors read."""
-_CHUNK = 20
-"""Files that a process reads at a time: few, so that all end together."""
 _LISTS = ("samples", "counts")
 _LONG = re.compile(rb'(?P<key>"[a-z_]+":)(?P<list>\[[-+0-9.eE,]{64,}\])')
 """A long list of numbers; a quote within a text has a backslash, so it is a key before it."""
 _TEXTS = ("metric", "unit", "kind", "meter", "reason")
-
-
-def read_all(paths: Sequence[Path]) -> Iterator[Document | str]:
-    """Yield what each file holds, in order, or the sentence that says why it cannot be used."""
-    if len(paths) < _MANY:
-        yield from map(_read, paths)
-        return
-    places: dict[bytes, list[Any]] = {}
-    # Forking would copy threads of libraries; the parent holds no GPU.
-    with ProcessPoolExecutor(mp_context=get_context("forkserver"), initializer=gc.disable) as pool:
-        for sent in pool.map(_sent, paths, chunksize=_CHUNK):
-            yield sent if isinstance(sent, str) else _received(sent, places)
 
 
 class Readings(Sequence[float]):
@@ -103,48 +79,7 @@ class Readings(Sequence[float]):
         return self._values
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """A document on its way from one process to another.
-
-    `places` is what its figures are, which is the same in stack after stack, and `contents` what
-    was read of each: the first and the last fields of `Figure`.
-    """
-
-    document: Document
-    places: bytes
-    contents: list[tuple[Any, ...]]
-
-
-def _sent(path: Path) -> _Sent | str:
-    document = _read(path)
-    if isinstance(document, str):
-        return document
-    figures = document.figures
-    places = [(f.metric, f.unit, f.kind, f.meter, f.axes) for f in figures]
-    contents = [
-        (f.value, f.samples, f.counts, f.interval, f.reason, f.flags, f.scaled_to_core_speed)
-        for f in figures
-    ]
-    return _Sent(replace(document, figures=()), pickle.dumps(places), contents)
-
-
-def _received(sent: _Sent, known: dict[bytes, list[Any]]) -> Document:
-    """Return the document; `known` are the places of those before."""
-    if (places := known.get(sent.places)) is None:
-        places = known[sent.places] = pickle.loads(sent.places)
-    figures = [Figure(*a, *b) for a, b in zip(places, sent.contents, strict=True)]
-    return replace(sent.document, figures=figures)
-
-
-def _read(path: Path) -> Document | str:
-    try:
-        return documents.read(path, _loads)
-    except DocumentError as error:
-        return str(error)
-
-
-def _loads(text: bytes) -> Any:
+def loads(text: bytes) -> Any:
     """Return the data of a document without its curves, long lists of its figures as `Readings`."""
     lifted: dict[str, Readings] = {}
 
