@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from allocmark.schema import documents
+from allocmark.schema import documents, run_state
 from allocmark.schema.documents import Document
+from allocmark.schema.notes import NOT_REACHED
 from allocmark.store.reading import read_all, whole
 from allocmark.system.errors import AllocmarkError, NoResultsError
 
-_NOT_REACHED = "run"
-"""The stage of the failure in the document of a subject that a stopped run did not come to."""
 _TOLD = 20
 """So many stacks are named to somebody who named another."""
-_UNFINISHED = b'"finished": null'
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Source:
     @property
     def not_reached(self) -> bool:
         """Whether the run was stopped before this was measured."""
-        return any(failure.stage == _NOT_REACHED for failure in self.document.failures)
+        return any(failure.stage == NOT_REACHED for failure in self.document.failures)
 
 
 @dataclass(frozen=True)
@@ -136,10 +134,8 @@ def _names(folder: Path) -> tuple[str, str]:
 
 def _unfinished(paths: Sequence[Path]) -> Iterator[str]:
     for folder in sorted({path.parent for path in paths}):
-        state = folder / "run.state"
-        if state.is_file() and (
-            _UNFINISHED in (text := state.read_bytes()) or b'"finished"' not in text
-        ):
+        state = run_state.read(folder)
+        if state.finished is None if state else (folder / run_state.FILE_NAME).is_file():
             yield str(folder)
 
 

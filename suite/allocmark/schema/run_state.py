@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from allocmark import __version__
-from allocmark.schema.documents import write_whole
+from allocmark.schema.documents import well_formed, write_whole
 
 FILE_NAME = "run.state"
 
@@ -49,13 +49,17 @@ def now() -> str:
 
 
 def read(folder: Path) -> RunState | None:
-    """Return the folder's last run, None where there was none or its file is damaged."""
+    """Return the folder's last run, None where there was none or its file is damaged.
+
+    What a newer allocmark says of it besides is left out.
+    """
     try:
-        data = json.loads((folder / FILE_NAME).read_bytes())
-        state = RunState(**data)
-        return state if isinstance(state.parts, dict) else None
+        data = json.loads(well_formed((folder / FILE_NAME).read_bytes()))
+        state = RunState(**{name: data[name] for name in RunState.__slots__ if name in data})
     except (OSError, ValueError, TypeError):
         return None
+    is_whole = type(state.started) is str and type(state.whole) is bool
+    return state if is_whole and isinstance(state.parts, dict) else None
 
 
 def begin(folders: Sequence[Path], fresh: bool = False) -> RunState:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from allocmark.schema import documents
+from allocmark.schema import documents, run_state
 from allocmark.system.errors import NoResultsError, NothingBeforeError
-
-_STATE = "run.state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +127,9 @@ def on_its_line(against: Sequence[RecordedRun], candidate: RecordedRun) -> list[
 
 
 def _run(folder: Path) -> RecordedRun:
-    started, finished, whole = "", False, True
-    try:
-        data = json.loads(documents.well_formed((folder / _STATE).read_bytes()))
-        started, finished = str(data["started"]), data.get("finished") is not None
-        whole = bool(data.get("whole", True))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass  # Damaged or absent: of unknown time, and not taken for finished.
     stack = folder.parent
     names = (stack.parent.name, stack.name, folder.name)
-    return RecordedRun(folder, *names, started, finished, whole)
+    state = run_state.read(folder)
+    if state is None:  # Of unknown time, and not taken for finished.
+        return RecordedRun(folder, *names, started="", finished=False)
+    return RecordedRun(folder, *names, state.started, state.finished is not None, state.whole)
