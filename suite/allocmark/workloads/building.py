@@ -86,6 +86,7 @@ class Builder:
         return Trace(name, op.astype(np.uint8), block.copy(), size.copy(), stream, origin)
 
 
+Maker = Callable[[Draws, float], Builder]
 LAST = 100
 
 
@@ -94,8 +95,22 @@ class Workload:
     """A seeded workload; `make` builds it from draws and a scale, which 1 leaves as it is."""
 
     name: str
-    make: Callable[[Draws, float], Builder]
+    order: int
+    """Its place in lists, tables and axes: lower ones first."""
     description: Text
-    """What it stands for, in half a sentence: what reports and pages say of it."""
-    order: int = LAST
-    """Its place in lists and axes: lower ones first, the same as their file lists them."""
+    """What it stands for, in half a sentence."""
+    make: Maker
+
+
+WORKLOADS: dict[str, Workload] = {}
+"""Those of the files that have been imported."""
+
+
+def workload(name: str, description: Text, order: int = LAST) -> Callable[[Maker], Maker]:
+    """Let a function be the seeded workload of that name."""
+
+    def register(make: Maker) -> Maker:
+        WORKLOADS[name] = Workload(name, order, description, make)
+        return make
+
+    return register

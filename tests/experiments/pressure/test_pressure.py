@@ -13,20 +13,23 @@ from allocmark.cuda import runtime
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome
-from allocmark.experiments.pressure import (
-    counters as pressure_counters,
-)
-from allocmark.experiments.pressure import (
-    oom as pressure_oom,
-)
-from allocmark.experiments.pressure import (
-    readings,
-)
+from allocmark.experiments.pressure import counters as pressure_counters
+from allocmark.experiments.pressure import oom as pressure_oom
 from allocmark.experiments.pressure.experiment import Pressure
-from allocmark.experiments.pressure.oom import LEAD_EVENTS, NEVER, NO_LEAD, RATIOS, _found, _Look
+from allocmark.experiments.pressure.oom import NEVER, RATIOS, _found, _Look
 from allocmark.experiments.pressure.readings import BlockMap, Shown, parse_summary, summary_agrees
 from allocmark.experiments.shared.event_replay import Replay, Script
 from allocmark.schema.documents import Failure
+from allocmark.schema.metrics.pressure import (
+    COUNTERS,
+    FIRST_ABOVE_EVENT,
+    INACTIVE_SPLIT,
+    LEAD_EVENTS,
+    NO_LEAD,
+    POINTS,
+    SEEN_BEFORE,
+    WHYS,
+)
 from tests.support.emulation import CountingAllocator, alloc, emulated, free, needs_torch, trace
 
 MIB = 1 << 20
@@ -65,7 +68,7 @@ def test_the_program_takes_a_gibibyte_and_frees_half_of_it_in_between() -> None:
     allocator = CountingAllocator()
     held = [sum(allocator.live.values()) for _ in pressure_counters._walk(allocator)]
     assert held == [0, 1 << 30, 1 << 29, 1 << 29, 0, 0]
-    assert len(held) == len(pressure_counters.POINTS)
+    assert len(held) == len(POINTS)
 
 
 class StillBallast:
@@ -91,13 +94,11 @@ def _run_towards_oom(
     pressure_oom._one(script, allocator, ballast, ratio, axes, Recorder(out))
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     figures = [line["data"] for line in lines if line["kind"] == "figure"]
-    every = [
-        (metric, place) for place, metrics in pressure_oom.cells("w", ratio) for metric in metrics
-    ]
+    every = [(m.name, place) for place, metrics in pressure_oom.cells("w", ratio) for m in metrics]
     assert [(figure["metric"], figure["axes"]) for figure in figures] == every
     told = {figure["metric"]: figure.get("value", figure.get("reason")) for figure in figures}
     for figure in figures:
-        if figure["metric"] == pressure_oom.FIRST_ABOVE:
+        if figure["metric"] == FIRST_ABOVE_EVENT.name:
             told[f"{figure['axes']['sign']} {figure['axes']['above']}"] = figure.get(
                 "value", figure.get("reason")
             )
@@ -126,13 +127,17 @@ def test_a_run_that_fails_says_where_and_what_was_free(monkeypatch: pytest.Monke
     assert told["failed_largest_free_bytes"] == "counting does not tell this"
 
 
+def _named(*run: Any) -> dict[str, float | None]:
+    return {metric.name: value for metric, value in _found(*run).items()}
+
+
 def test_only_what_was_seen_early_enough_counts_as_before() -> None:
     def look(event: int, share: float, retries: int) -> _Look:
         allocated = round(1000 * (1 - share))
         return _Look(event, Stats(allocated, 1000, retries=retries, inactive_split_bytes=event))
 
     looks = [look(0, 0.1, 0), look(100, 0.4, 1), look(101, 0.9, 5), look(200, 0.2, 6)]
-    failed = _found(Replay(200, 0, 0.0, 100 + LEAD_EVENTS, 1, "full"), looks, 400, 0, 2000)
+    failed = _named(Replay(200, 0, 0.0, 100 + LEAD_EVENTS, 1, "full"), looks, 400, 0, 2000)
     assert (failed["cache_share_max"], failed["cache_share_max_before"]) == (0.9, 0.4)
     assert (failed["retries"], failed["retries_before"]) == (6, 1)
     assert failed["cache_share_last_before"] == 0.4
@@ -147,11 +152,11 @@ def test_only_what_was_seen_early_enough_counts_as_before() -> None:
     assert firsts["cache_share", 0.9] == NEVER  # More than the level, not as much.
     assert firsts["unreturnable_share", 0.3] == 0
     assert firsts["unreturnable_share", 0.5] == NEVER
-    completed = _found(Replay(201, 0, 0.0), looks, 101 + LEAD_EVENTS, 0, 2000)
+    completed = _named(Replay(201, 0, 0.0), looks, 101 + LEAD_EVENTS, 0, 2000)
     assert (completed["cache_share_max_before"], completed["retries_before"]) == (0.9, 5)
 
 
-SIGNS = sorted(metric for metric in pressure_oom.METRICS if metric.endswith("_before"))
+SIGNS = [metric.name for metric in SEEN_BEFORE]
 
 
 @pytest.mark.parametrize("pairs", [0, 49])
@@ -252,7 +257,7 @@ print(json.dumps([json.loads(line) for line in out.getvalue().splitlines()]))
         if f["metric"] == "kept_bytes"
     }
     assert {f["value"] for f in figures if f["metric"] == "summary_agrees"} == {1}
-    assert len(shown) == len(pressure_counters.POINTS) * len(readings.COUNTERS)
+    assert len(shown) == len(POINTS) * len(COUNTERS)
     first = {f["axes"]["bytes"]: f["value"] for f in figures if f["metric"].startswith("first")}
     assert {size: value // MIB for size, value in first.items()} == {
         **{512: 2, MIB: 2, MIB + 512: 20, 9 * MIB: 20},
@@ -261,14 +266,14 @@ print(json.dumps([json.loads(line) for line in out.getvalue().splitlines()]))
     assert shown["1 GiB taken", "allocated"] == 1 << 30
     assert shown["half freed", "allocated"] == 1 << 29
     before = shown["before", "cudaMemGetInfo used"]
-    for point in pressure_counters.POINTS:
+    for point in POINTS:
         reserved = shown[point, "reserved"]
         assert shown[point, "cudaMemGetInfo used"] - before == reserved
-        whys = pressure_counters.WHYS[:3]
+        whys = WHYS[:3]
         assert sum(kept[point, why] for why in whys) == reserved
     emptied = "half freed, cache emptied"
     assert kept[emptied, "free segments"] == 0
-    assert kept[emptied, pressure_counters.WHYS[1]] > 0
+    assert kept[emptied, INACTIVE_SPLIT] > 0
     assert shown["all freed", "reserved"] == shown[emptied, "reserved"]
     assert shown["all freed, cache emptied", "reserved"] == 0
 

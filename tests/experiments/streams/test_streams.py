@@ -13,12 +13,8 @@ from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.request import ChildOutcome
 from allocmark.experiments.streams import pools, tasks
 from allocmark.experiments.streams import threads as streams_threads
-from allocmark.experiments.streams.experiment import (
-    EXPERIMENT,
-    POOL_BLOCK_BYTES,
-    POOL_BLOCKS,
-    Streams,
-)
+from allocmark.experiments.streams.experiment import EXPERIMENT, Streams
+from allocmark.experiments.streams.pools import POOL_BLOCK_BYTES, POOL_BLOCKS
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
 from allocmark.system.units import MIB
@@ -32,12 +28,8 @@ SEGMENT_BYTES = {1 * MIB: 2 * MIB, 2 * MIB: 20 * MIB, 32 * MIB: 32 * MIB}
 
 
 def names() -> set[tuple[str, tuple[tuple[str, object], ...]]]:
-    expected = (
-        *tasks.expected(),
-        *pools.expected(),
-        *streams_threads.expected(),
-    )
-    return {(metric, key(axes)) for axes, units in expected for metric in units}
+    expected = (*tasks.cells(), *pools.cells(), *streams_threads.cells())
+    return {(metric.name, key(axes)) for axes, metrics in expected for metric in metrics}
 
 
 def task(found: Cells, metric: str, use: str, streams: int, size: int) -> Figure:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from allocmark.allocators.base import Allocator, Capability
-from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.core.recorder import Cell, Recorder
 from allocmark.experiments.pressure.readings import (
-    COUNTERS,
     DEVICE_METERS,
     BlockMap,
     Reading,
@@ -21,25 +20,11 @@ from allocmark.experiments.pressure.readings import (
     summary_agrees,
 )
 from allocmark.schema.figure import Axis, Figure, Kind
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics import pressure as metrics
+from allocmark.schema.metrics.pressure import COUNTERS, KEPT_BYTES, OUTSIDE, POINTS, WHYS
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.units import GIB, KIB, MIB
-
-POINTS = (
-    "before",
-    "1 GiB taken",
-    "half freed",
-    "half freed, cache emptied",
-    "all freed",
-    "all freed, cache emptied",
-)
-"""In the order of the program."""
-
-WHYS = (
-    "live blocks",
-    "free in segments with live blocks",
-    "free segments",
-    "outside the allocator",
-)
 
 _PATTERN = (8 * MIB, 4 * MIB, MIB, MIB, *[256 * KIB] * 7, *[128 * KIB] * 2)
 """16 MiB in small and large blocks; 64 of them are a gibibyte. An odd count: of every second
@@ -88,11 +73,10 @@ def _first_requests(allocator: Allocator, recorder: Recorder) -> None:
         allocator.synchronize()
         if before is None or reserved is None:
             reason = f"{allocator.name} does not tell what it holds"
-            recorder.missing("first_reserved_bytes", "bytes", reason, axes)
+            recorder.figure(metrics.FIRST_RESERVED_BYTES.missing(reason, axes))
         else:
-            taken = reserved - before
-            figure = _figure("first_reserved_bytes", taken, allocator.meter, axes, allocator)
-            recorder.figure(figure)
+            taken, metric = reserved - before, metrics.FIRST_RESERVED_BYTES
+            recorder.figure(_figure(metric, taken, allocator.meter, axes, allocator))
     _empty(allocator)
 
 
@@ -110,20 +94,20 @@ def _report(point: str, allocator: Allocator, device: int, recorder: Recorder) -
         axes: dict[str, Axis] = {"point": point, "counter": counter}
         reading = shown[counter]
         if isinstance(reading, NotMeasurableError):
-            recorder.missing("shown_bytes", "bytes", str(reading), axes)
+            recorder.figure(metrics.SHOWN_BYTES.missing(str(reading), axes))
         else:
-            recorder.figure(_figure("shown_bytes", reading.value, reading.meter, axes, allocator))
+            metric = metrics.SHOWN_BYTES
+            recorder.figure(_figure(metric, reading.value, reading.meter, axes, allocator))
     try:
         blocks = block_map(allocator)
     except NotMeasurableError as error:
-        for why in WHYS[:3]:
-            recorder.missing("kept_bytes", "bytes", str(error), {"point": point, "why": why})
-        recorder.missing("summary_agrees", "share", str(error), {"point": point})
+        cells: list[Cell] = [({"point": point, "why": why}, (KEPT_BYTES,)) for why in WHYS[:3]]
+        recorder.unfilled([*cells, ({"point": point}, (metrics.SUMMARY_AGREES,))], str(error))
     else:
         parts = (blocks.live, blocks.pinned_free, blocks.free_segments)
         for why, value in zip(WHYS[:3], parts, strict=True):
             axes = {"point": point, "why": why}
-            recorder.figure(_figure("kept_bytes", value, allocator.map_meter, axes, allocator))
+            recorder.figure(_figure(KEPT_BYTES, value, allocator.map_meter, axes, allocator))
         _report_agreement(point, shown, blocks, allocator, recorder)
     _report_outside(point, shown, allocator, recorder)
 
@@ -135,45 +119,44 @@ def _report_agreement(
     allocator: Allocator,
     recorder: Recorder,
 ) -> None:
-    axes = {"point": point}
+    axes: dict[str, Axis] = {"point": point}
     try:
         agrees = int(summary_agrees(shown, blocks))
     except NotMeasurableError as error:
-        recorder.missing("summary_agrees", "share", str(error), axes)
+        recorder.figure(metrics.SUMMARY_AGREES.missing(str(error), axes))
         return
-    meter = allocator.map_meter
-    recorder.figure(Figure("summary_agrees", "share", "exact", meter, axes, agrees))
+    recorder.reading(metrics.SUMMARY_AGREES, allocator.map_meter, axes, agrees)
 
 
 def _report_outside(
     point: str, shown: Mapping[str, Reading], allocator: Allocator, recorder: Recorder
 ) -> None:
     """Send what the process holds besides its allocator: the context and loaded modules."""
-    axes: dict[str, Axis] = {"point": point, "why": WHYS[3]}
-    process, reserved = shown["NVML process"], shown["reserved"]
+    axes: dict[str, Axis] = {"point": point, "why": OUTSIDE}
+    process, reserved = shown[metrics.NVML_PROCESS], shown[metrics.RESERVED]
     if isinstance(process, NotMeasurableError) or isinstance(reserved, NotMeasurableError):
         why = process if isinstance(process, NotMeasurableError) else reserved
-        recorder.missing("kept_bytes", "bytes", str(why), axes)
+        recorder.figure(KEPT_BYTES.missing(str(why), axes))
         return
     rest = process.value - reserved.value
-    recorder.figure(_figure("kept_bytes", rest, process.meter, axes, allocator))
+    recorder.figure(_figure(KEPT_BYTES, rest, process.meter, axes, allocator))
 
 
 def _figure(
-    metric: str, value: int, meter: str, axes: Mapping[str, Axis], allocator: Allocator
+    metric: Metric, value: int, meter: str, axes: Mapping[str, Axis], allocator: Allocator
 ) -> Figure:
     exact = meter not in DEVICE_METERS and Capability.EXACT in allocator.capabilities
     kind: Kind = "exact" if exact else "sampled"
-    return Figure(metric, "bytes", kind, meter, axes, value, [value])
+    return metric.figure(meter, axes, value, [value], kind=kind)
 
 
-def expected() -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
-    """Yield the axes of all cells, each with its metric and unit."""
+def cells() -> Iterator[Cell]:
+    """Yield the axes of all cells, each with its metric."""
     for size in FIRST_SIZES:
-        yield {"bytes": size}, {"first_reserved_bytes": "bytes"}
+        yield {"bytes": size}, (metrics.FIRST_RESERVED_BYTES,)
     for point in POINTS:
         for counter in COUNTERS:
-            yield {"point": point, "counter": counter}, {"shown_bytes": "bytes"}
+            yield {"point": point, "counter": counter}, (metrics.SHOWN_BYTES,)
         for why in WHYS:
-            yield {"point": point, "why": why}, {"kept_bytes": "bytes"}
-        yield {"point": point}, {"summary_agrees": "share"}
+            yield {"point": point, "why": why}, (KEPT_BYTES,)
+        yield {"point": point}, (metrics.SUMMARY_AGREES,)

@@ -2,33 +2,18 @@
 
 Document ``pressure``, subject = allocator. Two children, so that neither disturbs the other.
 
-**Counters** (base allocators that cache): a GiB is taken, half of it freed block by
-block, the cache given back, the rest freed, the cache given back.
-
-| metric | unit | axes | meaning |
-| --- | --- | --- | --- |
-| ``shown_bytes`` | bytes | ``point``, ``counter`` | what that counter shows (`pressure_readings.COUNTERS`) at that point (`pressure_counters.POINTS`) |
-| ``kept_bytes`` | bytes | ``point``, ``why`` | what the process still holds and why: live blocks, free bytes beside them, wholly free segments, and what lies outside the allocator (NVML process less reserved: context, modules) |
-| ``first_reserved_bytes`` | bytes | ``bytes`` | what it holds from the driver after one request of that size from nothing |
-| ``summary_agrees`` | share | ``point`` | 1 where memory_summary's allocated, reserved and non-releasable are the block map's, in the units it prints |
-
-Kind ``exact`` for the allocator's own counters, ``sampled`` for cudaMemGetInfo and NVML.
+**Counters** (base allocators that cache): a GiB is taken, half of it freed block by block, the
+cache given back, the rest freed, the cache given back. Kind ``exact`` for the allocator's own
+counters, ``sampled`` for cudaMemGetInfo and NVML.
 
 **Towards an OOM** (``torch-native``; in full ``torch-expandable`` too; on the emulated driver, and
-where asked for by name, three settings more): each workload in fixed shares of its live peak, made by a ballast. Axes ``{workload, capacity_ratio}``, kind ``sampled``; metrics
-are `pressure_oom.METRICS`: ``completed`` (1 or 0), ``capacity_bytes``; ``failed_event``,
-``failed_request_bytes`` and what was free when it failed (``failed_cached_bytes`` = reserved -
-allocated, ``failed_largest_free_bytes`` of it in one block, ``failed_device_free_bytes`` outside
-it); ``retries``; ``cache_share_max`` (1 - allocated / reserved). ``*_before`` is what was seen at
-least 100 events before the failure, or before the last allocation of a run that completed (a run
-that ends earlier has none of them):
-``reserved_share_last_before`` is reserved over capacity, ``unreturnable_share_max_before`` live
-and inactive split bytes over capacity. ``first_retry_event`` is the first of the events looked at
-that showed a retry, ``first_above_event`` (axes ``sign``, ``above`` besides) the first that showed
-a larger share of cache, or of what cannot be given back, than one of `pressure_oom.LEVELS`. Series
-``towards-oom``: ``event``, ``allocated_bytes``, ``reserved_bytes``, ``inactive_split_bytes``,
-``retries`` at about 200 events. Signs are data here; whether one predicts is for the report.
-"""  # noqa: E501 - a table's row is one line
+where asked for by name, three settings more): each workload in fixed shares of its live peak, made
+by a ballast. ``*_before`` is what was seen at least 100 events before the failure, or before the
+last allocation of a run that completed (a run that ends earlier has none of them). Of the events
+looked at, about 200, ``first_retry_event`` is the first that showed a retry, ``first_above_event``
+the first that showed a larger share than one of `LEVELS`. Signs are data here; whether one predicts
+is for the report. Metrics: docs/metrics.md.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability
+from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE
 from allocmark.experiments.core.allocator_experiment import (
     AllocatorExperiment,
     allocator_of,
@@ -43,16 +29,18 @@ from allocmark.experiments.core.allocator_experiment import (
 )
 from allocmark.experiments.core.experiment import Profile
 from allocmark.experiments.core.outcomes import fill
-from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.core.recorder import Cell, Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.pressure import counters, oom
 from allocmark.experiments.shared.allocator_setting import setting_in_force
 from allocmark.machine.stack import is_emulated
-from allocmark.schema.figure import Axis, Figure
+from allocmark.schema import notes
+from allocmark.schema.figure import Figure
+from allocmark.schema.metrics import pressure as metrics
 from allocmark.workloads import catalog
 
-_OOM_QUICK = ("torch-native",)
-_OOM_FULL = ("torch-native", "torch-expandable")
+_OOM_QUICK = (NATIVE,)
+_OOM_FULL = (NATIVE, EXPANDABLE)
 _OOM_ALL = (*_OOM_FULL, "torch-split64", "torch-roundup4", "torch-gc80")
 """The settings that torch's own message at an OOM has pointed to over the years. Those that go to
 the driver often take long on a GPU (of ``torch-split64``'s 121 runs, 26 took 8 s), and the emulated
@@ -66,7 +54,7 @@ _COUNTERS_LIMIT_S = 30.0
 class Pressure(AllocatorExperiment):
     """Counters in one child, runs towards an OOM in another."""
 
-    name = "pressure"
+    name = metrics.EXPERIMENT
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         return bool(self.children(allocator, profile))
@@ -77,13 +65,14 @@ class Pressure(AllocatorExperiment):
             asked.append({"part": "counters"})
         if allocator.name in _oom(profile):
             ratios = oom.RATIOS if profile.all_settings else oom.QUICK_RATIOS
-            parameters = {
-                "part": "towards-oom",
-                "workloads": list(catalog.names()),
-                "ratios": list(ratios),
-                "seconds": _OOM_PATIENT_S if profile.patient else _OOM_S,
-            }
-            asked.append(parameters)
+            asked.append(
+                {
+                    "part": "towards-oom",
+                    "workloads": list(catalog.names()),
+                    "ratios": list(ratios),
+                    "seconds": _OOM_PATIENT_S if profile.patient else _OOM_S,
+                }
+            )
         return asked
 
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
@@ -94,7 +83,7 @@ class Pressure(AllocatorExperiment):
     def measure(self, request: Request, recorder: Recorder) -> None:
         allocator = allocator_of(request)
         allocator.open(request.device)
-        recorder.note("setting", setting_in_force(allocator))
+        recorder.note(notes.SETTING, setting_in_force(allocator))
         asked = request.parameters
         if asked["part"] == "counters":
             counters.measure_counters(allocator, request.device, recorder)
@@ -123,10 +112,10 @@ def _oom(profile: Profile) -> tuple[str, ...]:
     return _OOM_ALL if is_emulated() or profile.patient else _OOM_FULL
 
 
-def _expected(request: Request) -> Iterable[tuple[Mapping[str, Axis], Mapping[str, str]]]:
+def _expected(request: Request) -> Iterable[Cell]:
     asked = request.parameters
     if asked["part"] == "counters":
-        return counters.expected()
+        return counters.cells()
     return [
         cell
         for ratio in asked["ratios"]

@@ -14,10 +14,20 @@ from dataclasses import dataclass
 
 from allocmark.allocators.base import Allocator, Stats
 from allocmark.cuda import runtime
-from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.core.recorder import Cell, Recorder, in_words
 from allocmark.experiments.shared.ballast import STEP_BYTES, Ballast
 from allocmark.experiments.shared.event_replay import Replay, Script, open_streams, replay, spaced
-from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.figure import Axis
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics import pressure as metrics
+from allocmark.schema.metrics.pressure import (
+    CACHE_SHARE,
+    FIRST_ABOVE_EVENT,
+    LEAD_EVENTS,
+    LEVELS,
+    NO_LEAD,
+    SIGNS,
+)
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads import catalog
 
@@ -26,37 +36,9 @@ RATIOS = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0)
 QUICK_RATIOS = (1.0, 1.2, 1.5)
 _ORDER = (1.0, 1.2, 1.5, 1.1, 1.3, 2.0, 1.4, 1.7, 1.6, 1.8, 1.9)
 """Coarse to fine: what the time does not reach are steps in between."""
-LEAD_EVENTS = 100
-LEVELS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95)
-"""Shares of which it is recorded when a sign first exceeded them: 30 % of cache is said to be one,
-the others are for rules tuned later, which choose among them and so have a lead."""
-FIRST_ABOVE = "first_above_event"
 _POINTS = 200
 METER = "allocator counters, in a ballast"
 NEVER = "it never showed"
-NO_LEAD = f"it ended before event {LEAD_EVENTS}: no reading lies {LEAD_EVENTS} events before that"
-SIGNS = ("cache_share", "unreturnable_share")
-"""Cached over reserved; what cannot be given back over capacity."""
-
-METRICS: Mapping[str, str] = {
-    "capacity_bytes": "bytes",
-    "completed": "share",
-    "failed_event": "event",
-    "failed_request_bytes": "bytes",
-    "failed_cached_bytes": "bytes",
-    "failed_largest_free_bytes": "bytes",
-    "failed_device_free_bytes": "bytes",
-    "retries": "retries",
-    "retries_before": "retries",
-    "cache_share_max": "ratio",
-    "cache_share_max_before": "ratio",
-    "cache_share_last_before": "ratio",
-    "inactive_split_bytes_max_before": "bytes",
-    "reserved_share_last_before": "ratio",
-    "unreturnable_share_max_before": "ratio",
-    "first_retry_event": "event",
-}
-"""Metric to unit, in the order of the table."""
 
 
 def axes_of(workload: str, ratio: float) -> dict[str, Axis]:
@@ -64,13 +46,13 @@ def axes_of(workload: str, ratio: float) -> dict[str, Axis]:
     return {"workload": workload, "capacity_ratio": ratio}
 
 
-def cells(workload: str, ratio: float) -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
-    """Yield the cells of one run: axes, and the units of their metrics."""
+def cells(workload: str, ratio: float) -> Iterator[Cell]:
+    """Yield the cells of one run: axes, and their metrics."""
     axes = axes_of(workload, ratio)
-    yield axes, METRICS
+    yield axes, metrics.ON_THE_WAY
     for sign in SIGNS:
         for level in LEVELS:
-            yield {**axes, "sign": sign, "above": level}, {FIRST_ABOVE: "event"}
+            yield {**axes, "sign": sign, "above": level}, (FIRST_ABOVE_EVENT,)
 
 
 def measure_towards_oom(
@@ -98,9 +80,7 @@ def measure_towards_oom(
                             raise NotMeasurableError(f"left out after {seconds:.0f} s")
                         _one(script, allocator, ballast, ratio, axes, recorder)
                     except Exception as error:
-                        for place, metrics in cells(workload, ratio):
-                            for metric, unit in metrics.items():
-                                recorder.missing(metric, unit, in_words(error), place)
+                        recorder.unfilled(cells(workload, ratio), in_words(error))
                         raise
 
 
@@ -139,7 +119,7 @@ def _one(
     wanted = -(-round(ratio * script.peak_requested_bytes) // STEP_BYTES) * STEP_BYTES
     free = ballast.leave(wanted - (first.reserved_bytes or 0))
     looks: list[_Look] = []
-    at_failure: dict[str, float | None] = {}
+    at_failure: dict[Metric, float | None] = {}
 
     def look(event: int) -> None:
         looks.append(_Look(event, allocator.stats()))
@@ -147,40 +127,42 @@ def _one(
     def failed(event: int) -> None:
         look(event)
         stats = looks[-1].stats
-        at_failure["failed_cached_bytes"] = (stats.reserved_bytes or 0) - (
+        at_failure[metrics.FAILED_CACHED_BYTES] = (stats.reserved_bytes or 0) - (
             stats.allocated_bytes or 0
         )
-        at_failure["failed_largest_free_bytes"] = allocator.largest_free_bytes()
-        at_failure["failed_device_free_bytes"] = runtime.memory_info()[0]
+        at_failure[metrics.FAILED_LARGEST_FREE_BYTES] = allocator.largest_free_bytes()
+        at_failure[metrics.FAILED_DEVICE_FREE_BYTES] = runtime.memory_info()[0]
 
     result = replay(script, allocator, look, spaced(len(script), _POINTS), failed)
     capacity = free + (first.reserved_bytes or 0)
     found = _found(result, looks, script.last_allocation, first.retries, capacity) | at_failure
-    found["capacity_bytes"] = capacity
+    found[metrics.CAPACITY_BYTES] = capacity
     early = bool(_before(result, looks, script.last_allocation))
-    for metric, unit in METRICS.items():
+    for metric in metrics.ON_THE_WAY:
         value = found.get(metric)
         if value is None:
             reason = _why_not(metric, result, first, allocator, early)
-            recorder.missing(metric, unit, reason, axes)
+            recorder.figure(metric.missing(reason, axes))
         else:
-            recorder.figure(Figure(metric, unit, "sampled", METER, axes, value, [value]))
+            recorder.figure(metric.figure(METER, axes, value, [value]))
     for place, event in _firsts(looks, capacity):
         where = {**axes, **place}
         if isinstance(event, str):
-            recorder.missing(FIRST_ABOVE, "event", event, where)
+            recorder.figure(FIRST_ABOVE_EVENT.missing(event, where))
         else:
-            recorder.figure(Figure(FIRST_ABOVE, "event", "sampled", METER, where, event, [event]))
+            recorder.figure(FIRST_ABOVE_EVENT.figure(METER, where, event, [event]))
     _series(looks, axes, recorder)
 
 
-def _why_not(metric: str, result: Replay, first: Stats, allocator: Allocator, early: bool) -> str:
+def _why_not(
+    metric: Metric, result: Replay, first: Stats, allocator: Allocator, early: bool
+) -> str:
     """Return why a run has no such figure; `early`: something was read early enough."""
-    if result.completed and metric.startswith("failed_"):
+    if result.completed and metric.name.startswith("failed_"):
         return "it completed"
-    if metric.endswith("_before") and not early:
+    if metric in metrics.SEEN_BEFORE and not early:
         return NO_LEAD
-    if metric == "first_retry_event" and first.retries is not None:
+    if metric is metrics.FIRST_RETRY_EVENT and first.retries is not None:
         return NEVER
     return f"{allocator.name} does not tell this"
 
@@ -197,7 +179,7 @@ def _found(
     last_allocation: int,
     first_retries: int | None,
     capacity_bytes: int,
-) -> dict[str, float | None]:
+) -> dict[Metric, float | None]:
     """Return what the readings say, with None for what they do not."""
     before = _before(result, looks, last_allocation)
 
@@ -206,35 +188,37 @@ def _found(
             return None
         return (seen[-1].stats.retries or 0) - first_retries
 
-    split = [look.stats.inactive_split_bytes for look in before]
-    stuck = [look.unreturnable_bytes for look in before]
+    shares = [look.cache_share for look in before]
+    split = [s for look in before if (s := look.stats.inactive_split_bytes) is not None]
+    unreturnable = [n for look in before if (n := look.unreturnable_bytes) is not None]
+    last = before[-1].stats if before else None
     return {
-        "completed": int(result.completed),
-        "failed_event": result.failed_event,
-        "failed_request_bytes": None if result.completed else result.failed_request_bytes,
-        "retries": retries(looks),
-        "retries_before": retries(before),
-        "cache_share_max": max((look.cache_share for look in looks), default=None),
-        "cache_share_max_before": max((look.cache_share for look in before), default=None),
-        "cache_share_last_before": before[-1].cache_share if before else None,
-        "inactive_split_bytes_max_before": max((s for s in split if s is not None), default=None),
-        "reserved_share_last_before": (before[-1].stats.reserved_bytes or 0) / capacity_bytes
-        if before
+        metrics.COMPLETED: int(result.completed),
+        metrics.FAILED_EVENT: result.failed_event,
+        metrics.FAILED_REQUEST_BYTES: None if result.completed else result.failed_request_bytes,
+        metrics.RETRIES: retries(looks),
+        metrics.RETRIES_BEFORE: retries(before),
+        metrics.CACHE_SHARE_MAX: max((look.cache_share for look in looks), default=None),
+        metrics.CACHE_SHARE_MAX_BEFORE: max(shares, default=None),
+        metrics.CACHE_SHARE_LAST_BEFORE: shares[-1] if shares else None,
+        metrics.INACTIVE_SPLIT_BYTES_MAX_BEFORE: max(split, default=None),
+        metrics.RESERVED_SHARE_LAST_BEFORE: (last.reserved_bytes or 0) / capacity_bytes
+        if last
         else None,
-        "unreturnable_share_max_before": max(told) / capacity_bytes
-        if (told := [n for n in stuck if n is not None])
+        metrics.UNRETURNABLE_SHARE_MAX_BEFORE: max(unreturnable) / capacity_bytes
+        if unreturnable
         else None,
-        "first_retry_event": None
+        metrics.FIRST_RETRY_EVENT: None
         if first_retries is None
         else next((k.event for k in looks if (k.stats.retries or 0) > first_retries), None),
     }
 
 
 def _share(sign: str, look: _Look, capacity_bytes: int) -> float | None:
-    if sign == "cache_share":
+    if sign == CACHE_SHARE:
         return look.cache_share
-    stuck = look.unreturnable_bytes
-    return None if stuck is None else stuck / capacity_bytes
+    unreturnable = look.unreturnable_bytes
+    return None if unreturnable is None else unreturnable / capacity_bytes
 
 
 def _firsts(
@@ -256,4 +240,4 @@ def _series(looks: Sequence[_Look], axes: Mapping[str, Axis], recorder: Recorder
         values = [getattr(look.stats, name) for look in looks]
         if None not in values:
             columns[name] = values
-    recorder.series("towards-oom", axes, **columns)
+    recorder.series(metrics.TOWARDS_OOM, axes, **columns)

@@ -11,24 +11,12 @@ from allocmark.allocators.torch_caching import import_torch
 from allocmark.cuda import runtime
 from allocmark.meters.memory import MemoryMeters
 from allocmark.schema.device_meters import NVML_DEVICE, NVML_PROCESS
+from allocmark.schema.metrics import pressure as metrics
 from allocmark.system.errors import NoGpuError, NotMeasurableError
 from allocmark.system.units import GIB, KIB, MIB
 
-COUNTERS = (
-    "allocated",
-    "reserved",
-    "memory_stats requested",
-    "memory_stats active",
-    "memory_stats inactive_split",
-    "memory_summary allocated",
-    "memory_summary reserved",
-    "memory_summary non-releasable",
-    "cudaMemGetInfo used",
-    "NVML process",
-    "NVML device",
-)
 _STATS, _SUMMARY = "memory_stats", "memory_summary"
-DEVICE_METERS = ("cudaMemGetInfo", "NVML process", "NVML device")
+DEVICE_METERS = ("cudaMemGetInfo", metrics.NVML_PROCESS, metrics.NVML_DEVICE)
 """Meters that other processes, or the context, can disturb; the rest show the allocator alone."""
 
 _SUMMARY_ROW = re.compile(r"\|\s*([\w -]+?) memory\s*\|\s*(\d+) (B|KiB|MiB|GiB|TiB) ")
@@ -68,15 +56,15 @@ class BlockMap:
 
 
 def read_counters(allocator: Allocator, device: int) -> dict[str, Reading]:
-    """Return what every counter of `COUNTERS` shows now, or why it shows nothing."""
+    """Return what every counter shows now, or why it shows nothing."""
     stats = allocator.stats()
     free, total = runtime.memory_info()
     return {
-        "allocated": _own(allocator, stats.allocated_bytes),
-        "reserved": _own(allocator, stats.reserved_bytes),
+        metrics.ALLOCATED: _own(allocator, stats.allocated_bytes),
+        metrics.RESERVED: _own(allocator, stats.reserved_bytes),
         **_torch_stats(allocator),
         **_torch_summary(allocator),
-        "cudaMemGetInfo used": Shown(total - free, "cudaMemGetInfo"),
+        metrics.MEM_GET_INFO_USED: Shown(total - free, "cudaMemGetInfo"),
         **_nvml(device),
     }
 
@@ -159,7 +147,7 @@ def _torch_summary(allocator: Allocator) -> dict[str, Reading]:
 
 
 def _nvml(device: int) -> dict[str, Reading]:
-    names = {"NVML process": NVML_PROCESS, "NVML device": NVML_DEVICE}
+    names = {metrics.NVML_PROCESS: NVML_PROCESS, metrics.NVML_DEVICE: NVML_DEVICE}
     try:
         meters = MemoryMeters(device)
     except NoGpuError as error:

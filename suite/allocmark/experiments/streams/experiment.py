@@ -11,31 +11,16 @@ frees it; nothing waits for the GPU in between.
   on it, so that its free waits for that stream (one stream alone has nobody to hand to);
 - ``one-shot``: N tasks, each on a stream made for it and never used again.
 
-| metric | unit | kind | meaning |
-| --- | --- | --- | --- |
-| ``reserved_bytes`` | bytes | exact* | held from the driver when all blocks have been freed, before any synchronization |
-| ``peak_reserved_bytes`` | bytes | exact* | the most held on the way |
-| ``pair_ns`` | ns | time | alloc and free of a task, with ``record_stream`` in a handoff; without each stream's first task, except in ``one-shot``, which has only such; on quiet cores and at one core pace, as hits are (`allocmark.meters.quiet`), flag ``noisy-cpu`` |
+Bytes are ``sampled`` for allocators that do not repeat to the byte, and for ``handoff``. Times are
+without each stream's first task, except in ``one-shot``, which has only such, on quiet cores and at
+one core speed, as hits are (`allocmark.meters.quiet`).
 
-exact*: ``sampled`` for allocators that do not repeat to the byte, and for ``handoff``.
+**Private pools**: what `pools.POOL_BLOCKS` blocks hold in torch's two kinds of them, ``live`` to
+``released``. **Threads**: native ones, no GIL; each makes `threads.PAIRS` pairs of cached blocks.
 
-**Private pools**, axes ``pool`` (``mempool``: torch.cuda.MemPool, ``graph``: a captured CUDA graph)
-and ``stage``: ``held_bytes`` (bytes, exact), reserved bytes beyond those before, with `POOL_BLOCKS`
-blocks of `POOL_BLOCK_BYTES` ``live``, then ``dropped`` (all tensors deleted), ``emptied``
-(``empty_cache``), ``released`` (pool or graph deleted, then ``empty_cache``).
-
-**Threads**, axes ``threads`` (1, 2, 4, 8), ``stream`` (``own``: one for each thread, ``shared``:
-one for all). Native threads, no GIL: each makes `PAIRS` alloc-and-free pairs of cached blocks of
-`THREAD_BYTES`.
-
-| metric | unit | meaning |
-| --- | --- | --- |
-| ``throughput_per_s`` | pairs/s | all threads together, from the first one's start to the last one's end |
-| ``thread_pair_ns`` | ns | that time divided by the pairs of one thread: constant where there is no contention |
-| ``speedup`` | ratio | throughput over that of one thread in the same turn |
-
-Flag ``fewer-cpus``: more threads than processors to run them. Notes: ``cpus``, ``address layout`` and those of the quiet cores, as in `latency`.
-"""  # noqa: E501 - a table's row is one line
+Notes: ``cpus``, ``address layout`` and those of the quiet cores, as in `latency`. Metrics:
+docs/metrics.md.
+"""
 
 from __future__ import annotations
 
@@ -54,25 +39,13 @@ from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.streams import pools, tasks, threads
-from allocmark.experiments.streams.pools import POOL_BLOCK_BYTES, POOL_BLOCKS
-from allocmark.experiments.streams.tasks import SIZES, TASKS
-from allocmark.experiments.streams.threads import PAIRS, THREAD_BYTES
 from allocmark.meters.quiet import QuietCores
 from allocmark.meters.timing import library
+from allocmark.schema import notes
 from allocmark.schema.figure import Figure
+from allocmark.schema.metrics import streams as metrics
 from allocmark.system.address_layout import address_layout
 from allocmark.system.garbage import no_garbage_collection
-
-__all__ = [
-    "EXPERIMENT",
-    "PAIRS",
-    "POOL_BLOCKS",
-    "POOL_BLOCK_BYTES",
-    "SIZES",
-    "TASKS",
-    "THREAD_BYTES",
-    "Streams",
-]
 
 _LIMIT_S = 120.0
 _REPEATS = 10
@@ -86,7 +59,7 @@ _ONE_LOCK = "a setting changes no lock: threads are measured with its base alloc
 class Streams(AllocatorExperiment):
     """All uses of streams, private pools and threads over one allocator in one process."""
 
-    name = "streams"
+    name = metrics.EXPERIMENT
     paced = True
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
@@ -109,8 +82,8 @@ class Streams(AllocatorExperiment):
         allocator = allocator_of(request)
         allocator.open(request.device)
         repeats: int = request.parameters["repeats"]
-        recorder.note("cpus", len(os.sched_getaffinity(0)))
-        recorder.note("address layout", address_layout())
+        recorder.note(notes.CPUS, len(os.sched_getaffinity(0)))
+        recorder.note(notes.ADDRESS_LAYOUT, address_layout())
         with no_garbage_collection(collect_first=True):
             with recorder.stage("tasks"), QuietCores(request.pace_ns) as quiet:
                 tasks.measure(allocator, quiet, repeats, recorder)
@@ -119,20 +92,13 @@ class Streams(AllocatorExperiment):
                 if request.parameters["threads"]:
                     threads.measure(allocator, request.device, repeats, recorder)
                 else:
-                    threads.leave_out(_ONE_LOCK, recorder)
+                    recorder.unfilled(threads.cells(), _ONE_LOCK)
             with recorder.stage("private pools"):
                 pools.measure(allocator, recorder)
 
     def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         """Return the figures, with a reason in every cell that was not reached."""
-        return fill(
-            outcomes,
-            [
-                *tasks.expected(),
-                *pools.expected(),
-                *threads.expected(),
-            ],
-        )
+        return fill(outcomes, [*tasks.cells(), *pools.cells(), *threads.cells()])
 
 
 EXPERIMENT = Streams()

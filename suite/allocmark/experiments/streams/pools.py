@@ -8,22 +8,30 @@ from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.allocators.torch_caching import import_torch
-from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.core.recorder import Cell, Recorder, in_words
 from allocmark.experiments.shared.event_replay import restart
-from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.metrics import streams as metrics
+from allocmark.schema.metrics.streams import (
+    DROPPED,
+    EMPTIED,
+    GRAPH,
+    LIVE,
+    MEMPOOL,
+    POOLS,
+    RELEASED,
+    STAGES,
+)
 from allocmark.system.units import MIB
 
 POOL_BLOCKS = 4
 POOL_BLOCK_BYTES = 32 * MIB
-STAGES = ("live", "dropped", "emptied", "released")
-_METRIC = "held_bytes"
 
 
-def expected() -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
-    """Yield the axes of every cell with its metric and unit."""
-    for pool in _MAKERS:
+def cells() -> Iterator[Cell]:
+    """Yield the axes of every cell with its metric."""
+    for pool in POOLS:
         for stage in STAGES:
-            yield {"pool": pool, "stage": stage}, {_METRIC: "bytes"}
+            yield {"pool": pool, "stage": stage}, (metrics.HELD_BYTES,)
 
 
 def measure(allocator: Allocator, recorder: Recorder) -> None:
@@ -44,10 +52,9 @@ def measure(allocator: Allocator, recorder: Recorder) -> None:
         for stage in STAGES:
             axes = {"pool": pool, "stage": stage}
             if stage in held:
-                value = float(held[stage])
-                recorder.figure(Figure(_METRIC, "bytes", "exact", meter, axes, value))
+                recorder.reading(metrics.HELD_BYTES, meter, axes, float(held[stage]))
             else:
-                recorder.missing(_METRIC, "bytes", why, axes)
+                recorder.figure(metrics.HELD_BYTES.missing(why, axes))
 
 
 def _follow(
@@ -60,15 +67,15 @@ def _follow(
         held[stage] = (allocator.stats().reserved_bytes or 0) - before
 
     owner, blocks = make(allocator)
-    read("live")
+    read(LIVE)
     blocks.clear()
-    read("dropped")
+    read(DROPPED)
     allocator.trim()
-    read("emptied")
+    read(EMPTIED)
     del owner
     gc.collect()
     allocator.trim()
-    read("released")
+    read(RELEASED)
 
 
 def _memory_pool(allocator: Allocator) -> tuple[Any, list[Any]]:
@@ -94,6 +101,6 @@ def _graph(allocator: Allocator) -> tuple[Any, list[Any]]:
 
 
 _MAKERS: Mapping[str, Callable[[Allocator], tuple[Any, list[Any]]]] = {
-    "mempool": _memory_pool,
-    "graph": _graph,
+    MEMPOOL: _memory_pool,
+    GRAPH: _graph,
 }

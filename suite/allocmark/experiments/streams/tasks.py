@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
+from dataclasses import dataclass
 from itertools import product
 
-from allocmark.allocators.base import Allocator, Capability
+from allocmark.allocators.base import Allocator, Capability, Stats
 from allocmark.cuda import runtime
-from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.core.recorder import Cell, Recorder, in_words
 from allocmark.experiments.shared.event_replay import restart
 from allocmark.meters.quiet import Look, QuietCores
 from allocmark.schema.figure import Axis, Kind
 from allocmark.schema.flags import NOISY_CPU
-from allocmark.schema.intervals import sampled_figure
 from allocmark.schema.metrics import streams as metrics
+from allocmark.schema.metrics.streams import HANDOFF, ONE_SHOT, PRIVATE, USES
 from allocmark.system.units import MIB
 
 SIZES = (1 * MIB, 2 * MIB, 32 * MIB)
 """The three classes of torch's segment sizes: 2 MiB, 20 MiB and as large as the block."""
 COUNTS = (1, 2, 4, 8, 16)
-USES = ("private", "handoff", "one-shot")
 TASKS = 64
-_BYTES = ("reserved_bytes", "peak_reserved_bytes")
-_UNITS = {"reserved_bytes": "bytes", "peak_reserved_bytes": "bytes", "pair_ns": "ns"}
+_METRICS = (metrics.RESERVED_BYTES, metrics.PEAK_RESERVED_BYTES, metrics.PAIR_NS)
 _ONE_SHOT_REPEATS = 4
 """Fewer than the others get: each leaves 16 streams behind, and the driver waits for them all."""
 _QUIET_TASKS = 24
@@ -34,17 +33,17 @@ _SCRATCH_BYTES = 256 * MIB
 """What a task makes the GPU write besides its block: some 70 microseconds of an H200, longer than
 the host takes for a task, so that frees find the GPU still at work."""
 _METERS = {
-    "private": "Python loop over raw calls",
-    "handoff": "Python loop over tensors",
-    "one-shot": "Python loop over raw calls",
+    PRIVATE: "Python loop over raw calls",
+    HANDOFF: "Python loop over tensors",
+    ONE_SHOT: "Python loop over raw calls",
 }
 _now = time.perf_counter_ns
 
 
-def expected() -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
-    """Yield the axes of every cell with its metrics and their units."""
+def cells() -> Iterator[Cell]:
+    """Yield the axes of every cell with its metrics."""
     for use, count, size in product(USES, COUNTS, SIZES):
-        yield {"use": use, "streams": count, "bytes": size}, _UNITS
+        yield {"use": use, "streams": count, "bytes": size}, _METRICS
 
 
 def measure(allocator: Allocator, quiet: QuietCores, repeats: int, recorder: Recorder) -> None:
@@ -53,7 +52,7 @@ def measure(allocator: Allocator, quiet: QuietCores, repeats: int, recorder: Rec
     for use, count, size in product(USES, COUNTS, SIZES):
         axes: dict[str, Axis] = {"use": use, "streams": count, "bytes": size}
         why = _why_empty(allocator, use, count)
-        times = min(repeats, _ONE_SHOT_REPEATS) if use == "one-shot" else repeats
+        times = min(repeats, _ONE_SHOT_REPEATS) if use == ONE_SHOT else repeats
         try:
             runs = [
                 _run(allocator, gpu, quiet, use, count, size) for _ in range(0 if why else times)
@@ -62,8 +61,7 @@ def measure(allocator: Allocator, quiet: QuietCores, repeats: int, recorder: Rec
             why = in_words(error)
             recorder.failure(f"{use} use of {count} streams", why)
         if why:
-            for metric, unit in _UNITS.items():
-                recorder.missing(metric, unit, why, axes)
+            recorder.unfilled([(axes, _METRICS)], why)
         else:
             _record(allocator, quiet, runs, axes, recorder)
     gpu.close()
@@ -77,17 +75,19 @@ def _record(
     axes: dict[str, Axis],
     recorder: Recorder,
 ) -> None:
-    exact = Capability.EXACT in allocator.capabilities and axes["use"] != "handoff"
+    exact = Capability.EXACT in allocator.capabilities and axes["use"] != HANDOFF
     kind: Kind = "exact" if exact else "sampled"
-    for metric in _BYTES:
-        samples = [run.held[metric] for run in runs]
+    stats = [run.stats for run in runs]
+    for metric, samples in (
+        (metrics.RESERVED_BYTES, [each.reserved_bytes for each in stats]),
+        (metrics.PEAK_RESERVED_BYTES, [each.peak_reserved_bytes for each in stats]),
+    ):
         known = [value for value in samples if value is not None]
         if known:
             counters = f"counters of {allocator.framework}"
-            recorder.figure(sampled_figure(metric, "bytes", kind, counters, axes, known))
+            recorder.figure(metric.sampled(counters, axes, known, kind=kind))
         else:
-            why = f"{allocator.name} does not tell what it holds"
-            recorder.missing(metric, "bytes", why, axes)
+            recorder.figure(metric.missing(f"{allocator.name} does not tell what it holds", axes))
     times, noisy = quiet.choose([pair for run in runs for pair in run.pairs], _QUIET_TASKS)
     recorder.figure(
         metrics.PAIR_NS.sampled(
@@ -101,7 +101,7 @@ def _record(
 
 
 def _why_empty(allocator: Allocator, use: str, count: int) -> str | None:
-    if use != "handoff":
+    if use != HANDOFF:
         return None
     if Capability.RECORD_STREAM not in allocator.capabilities:
         return str(allocator.lacks(Capability.RECORD_STREAM))
@@ -148,11 +148,12 @@ class _Gpu:
         runtime.call("cudaStreamWaitEvent", handle, self._event, c_uint(0))
 
 
+@dataclass(frozen=True, slots=True)
 class _Run:
     """What one run of all tasks of a cell read."""
 
-    def __init__(self, pairs: list[tuple[Look, float]], held: dict[str, int | None]) -> None:
-        self.pairs, self.held = pairs, held
+    pairs: list[tuple[Look, float]]
+    stats: Stats
 
 
 def _run(
@@ -160,10 +161,10 @@ def _run(
 ) -> _Run:
     """Run the tasks of one cell from a clean state."""
     _clean(allocator)
-    streams = gpu.new_streams(count) if use == "one-shot" else list(range(1, count + 1))
+    streams = gpu.new_streams(count) if use == ONE_SHOT else list(range(1, count + 1))
     allocator.stream_handle(streams[-1])
-    tasks = count if use == "one-shot" else TASKS
-    task: Callable[[Allocator, _Gpu, int, int, int], int] = _hand_off if use == "handoff" else _keep
+    tasks = count if use == ONE_SHOT else TASKS
+    task: Callable[[Allocator, _Gpu, int, int, int], int] = _hand_off if use == HANDOFF else _keep
     quiet.settle()
     pairs: list[tuple[Look, float]] = []
     for i in range(tasks):
@@ -171,11 +172,7 @@ def _run(
         pair_ns = task(allocator, gpu, size, streams[i % count], streams[(i + 1) % count])
         pairs.append((quiet.between(before, quiet.look()), pair_ns))
     stats = allocator.stats()
-    held = {
-        "reserved_bytes": stats.reserved_bytes,
-        "peak_reserved_bytes": stats.peak_reserved_bytes,
-    }
-    return _Run(pairs if use == "one-shot" else pairs[count:], held)
+    return _Run(pairs if use == ONE_SHOT else pairs[count:], stats)
 
 
 def _keep(allocator: Allocator, gpu: _Gpu, size: int, stream: int, _: int) -> int:

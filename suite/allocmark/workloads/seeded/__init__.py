@@ -1,7 +1,7 @@
 """The seeded workloads by name: the same name, scale and seed give the same bytes everywhere.
 
-To add one, put a function of `Draws` and a scale into a file beside this one, and list it in that
-file's ``WORKLOADS``: whatever lists workloads takes name, order and description from there.
+To add one, put a function of `Draws` and a scale that is a `workload` into a file beside this one:
+whatever lists workloads takes name, order and description from there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pkgutil
 from functools import cache
 
 from allocmark.system.errors import AllocmarkError, UnknownNameError
-from allocmark.workloads.building import Draws, Workload
+from allocmark.workloads.building import WORKLOADS, Draws, Workload
 from allocmark.workloads.event_trace import Trace
 
 DEFAULT_SEED = 1
@@ -22,11 +22,9 @@ _LARGEST_SCALE = 256.0
 @cache
 def registry() -> dict[str, Workload]:
     """Return the seeded workloads by name, in the order in which tables show them."""
-    modules = [
-        importlib.import_module(f"{__name__}.{i.name}") for i in pkgutil.iter_modules(__path__)
-    ]
-    found: list[Workload] = [workload for module in modules for workload in module.WORKLOADS]
-    return {workload.name: workload for workload in sorted(found, key=lambda w: w.order)}
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    return dict(sorted(WORKLOADS.items(), key=lambda item: item[1].order))
 
 
 def generate(name: str, scale: float = 1.0, seed: int = DEFAULT_SEED) -> Trace:

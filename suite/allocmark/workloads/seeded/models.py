@@ -11,7 +11,7 @@ from math import sqrt
 
 from allocmark.system.message import Message
 from allocmark.system.units import GIB, MIB
-from allocmark.workloads.building import Builder, Draws, Workload
+from allocmark.workloads.building import Builder, Draws, workload
 
 _FLOAT = 4
 _HALF = 2
@@ -40,6 +40,9 @@ class _Transformer:
         return [self.vocabulary * self.width, *layers, self.width, self.width]
 
 
+@workload(
+    "training", Message("eight steps of training a transformer on sequences of varying length"), 6
+)
 def training(draws: Draws, scale: float) -> Builder:
     """Build eight steps of training a transformer with AdamW on sequences of varying length.
 
@@ -115,6 +118,7 @@ class _Request:
     blocks: list[int]
 
 
+@workload("kv-cache", Message("a server's key and value caches, each doubling as it fills"), 7)
 def kv_cache(draws: Draws, scale: float) -> Builder:
     """Build a server's key and value caches: requests come and go, each cache doubles as it fills.
 
@@ -173,19 +177,3 @@ def _double(trace: Builder, request: _Request, doubled_bytes: int) -> None:
 def _multiple(value: float, step: int) -> int:
     """Return the multiple of `step` nearest to `value`, at least one of it."""
     return step * max(1, round(value / step))
-
-
-WORKLOADS = (
-    Workload(
-        "training",
-        training,
-        Message("eight steps of training a transformer on sequences of varying length"),
-        order=6,
-    ),
-    Workload(
-        "kv-cache",
-        kv_cache,
-        Message("a server's key and value caches, each doubling as it fills"),
-        order=7,
-    ),
-)

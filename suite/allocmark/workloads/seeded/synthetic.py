@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from allocmark.system.message import Message
 from allocmark.system.units import GIB, KIB, MIB
-from allocmark.workloads.building import Builder, Draws, Workload
+from allocmark.workloads.building import Builder, Draws, workload
 
 BOUNDARIES = (512, 1 * MIB, 2 * MIB, 10 * MIB, 20 * MIB)
 """Sizes at which allocators change their mind.
@@ -25,6 +25,7 @@ _SMALL_BLOCKS = 400
 """How many of the small blocks of `bimodal` are alive at once."""
 
 
+@workload("uniform", Message("sizes from 512 B to 64 MiB without any pattern, random lifetimes"), 0)
 def uniform(draws: Draws, scale: float) -> Builder:
     """Build sizes spread evenly over all orders of magnitude, a steady live set, random lifetimes.
 
@@ -44,6 +45,7 @@ def uniform(draws: Draws, scale: float) -> Builder:
     return trace
 
 
+@workload("bimodal", Message("many small blocks and a few huge ones"), 1)
 def bimodal(draws: Draws, scale: float) -> Builder:
     """Build many small blocks and a few huge ones, both coming and going.
 
@@ -69,6 +71,14 @@ def bimodal(draws: Draws, scale: float) -> Builder:
     return trace
 
 
+@workload(
+    "ascending",
+    Message(
+        "requests that grow, as when batches are sorted by length: nothing that was freed is "
+        "large enough for the next one"
+    ),
+    2,
+)
 def ascending(draws: Draws, scale: float) -> Builder:
     """Build requests that grow: nothing freed before is large enough for the next.
 
@@ -80,6 +90,11 @@ def ascending(draws: Draws, scale: float) -> Builder:
     return _ordered(draws, scale, falling=False)
 
 
+@workload(
+    "descending",
+    Message("the same sizes in falling order: each fits into what larger ones left"),
+    3,
+)
 def descending(draws: Draws, scale: float) -> Builder:
     """Build requests that shrink: every one fits into what the larger ones left.
 
@@ -90,6 +105,7 @@ def descending(draws: Draws, scale: float) -> Builder:
     return _ordered(draws, scale, falling=True)
 
 
+@workload("boundary", Message("sizes just below, at and above the thresholds of allocators"), 4)
 def boundary(draws: Draws, scale: float) -> Builder:
     """Build sizes one byte and one rounding step below, at and above the allocators' thresholds.
 
@@ -111,6 +127,7 @@ def boundary(draws: Draws, scale: float) -> Builder:
     return trace
 
 
+@workload("pinned", Message("large blocks that come and go, small ones that stay between them"), 5)
 def pinned(draws: Draws, scale: float) -> Builder:
     """Build large blocks that come and go, and small ones left standing between them.
 
@@ -161,41 +178,3 @@ def _ordered(draws: Draws, scale: float, *, falling: bool) -> Builder:
             trace.alloc(size)
         trace.free(*trace.live)
     return trace
-
-
-WORKLOADS = (
-    Workload(
-        "uniform",
-        uniform,
-        Message("sizes from 512 B to 64 MiB without any pattern, random lifetimes"),
-        order=0,
-    ),
-    Workload("bimodal", bimodal, Message("many small blocks and a few huge ones"), order=1),
-    Workload(
-        "ascending",
-        ascending,
-        Message(
-            "requests that grow, as when batches are sorted by length: nothing that was freed is "
-            "large enough for the next one"
-        ),
-        order=2,
-    ),
-    Workload(
-        "descending",
-        descending,
-        Message("the same sizes in falling order: each fits into what larger ones left"),
-        order=3,
-    ),
-    Workload(
-        "boundary",
-        boundary,
-        Message("sizes just below, at and above the thresholds of allocators"),
-        order=4,
-    ),
-    Workload(
-        "pinned",
-        pinned,
-        Message("large blocks that come and go, small ones that stay between them"),
-        order=5,
-    ),
-)
