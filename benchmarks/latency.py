@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from allocmark.asv.cells import Cell, read_cell
-
-from .common import BASE_ALLOCATORS, CACHE_TIMEOUT_S, TENSORFLOW_ALLOCATORS, measured
+from allocmark.allocators import names
+from allocmark.allocators.base import Tier
+from allocmark.asv.cells import Cell, Question
+from allocmark.schema.metrics import latency as metrics
 
 SIZES = [1 << exponent for exponent in range(9, 38, 2)]
 
 
-class _Latency:
-    params = [[*BASE_ALLOCATORS, *TENSORFLOW_ALLOCATORS], SIZES]
+class _Latency(Question):
+    experiment = metrics.EXPERIMENT
+    params = [names(tier=Tier.BASE, tracked=True), SIZES]
     param_names = ["allocator", "bytes"]
     type = "time"
     unit = "seconds"
     version = "2"  # 2: shorter batches on quiet cores, at fixed addresses
 
-    def setup_cache(self) -> str:
-        return measured("latency", ["call_ns"])
-
-    setup_cache.timeout = CACHE_TIMEOUT_S  # type: ignore[attr-defined]
-
-
-def _call(cells: str, allocator: str, path: str, call: str, level: str, size: int) -> Cell:
-    return read_cell(
-        cells, allocator, "call_ns", path=path, call=call, level=level, wait="host", bytes=size
-    )
+    def call(self, allocator: str, path: str, call: str, level: str, size: int) -> Cell:
+        axes = {"path": path, "call": call, "level": level, "wait": metrics.HOST}
+        return self.cell(allocator, metrics.CALL_NS, **axes, bytes=size)
 
 
 class AllocatorLatency(_Latency):
     """The allocator's own entry point."""
 
-    def track_hit_pair(self, cells: str, allocator: str, size: int) -> Cell:
-        return _call(cells, allocator, "hit", "pair", "allocator", size)
+    def track_hit_pair(self, allocator: str, size: int) -> Cell:
+        return self.call(allocator, metrics.HIT, metrics.PAIR, metrics.ALLOCATOR, size)
 
-    def track_miss_alloc(self, cells: str, allocator: str, size: int) -> Cell:
-        return _call(cells, allocator, "miss", "alloc", "allocator", size)
+    def track_miss_alloc(self, allocator: str, size: int) -> Cell:
+        return self.call(allocator, metrics.MISS, metrics.ALLOC, metrics.ALLOCATOR, size)
 
-    def track_give_back(self, cells: str, allocator: str, size: int) -> Cell:
-        return _call(cells, allocator, "give-back", "free", "allocator", size)
+    def track_give_back(self, allocator: str, size: int) -> Cell:
+        return self.call(allocator, metrics.GIVE_BACK, metrics.FREE, metrics.ALLOCATOR, size)
 
 
 class OperationLatency(_Latency):
@@ -46,5 +41,5 @@ class OperationLatency(_Latency):
 
     params = [["torch-native", "torch-expandable", "torch-async", "tf-growth"], SIZES]
 
-    def track_hit_pair(self, cells: str, allocator: str, size: int) -> Cell:
-        return _call(cells, allocator, "hit", "pair", "op", size)
+    def track_hit_pair(self, allocator: str, size: int) -> Cell:
+        return self.call(allocator, metrics.HIT, metrics.PAIR, metrics.OP, size)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from allocmark.asv.cells import Cell, read_cell
-
-from .common import CACHE_TIMEOUT_S, measured
+from allocmark.asv.cells import Cell, Question
+from allocmark.schema.metrics import placement as metrics
 
 ALLOCATORS = ["torch-native", "torch-expandable", "tf-growth", "tf-limit"]
-ANSWERS = ["best_fit", "merges_at_free", "splits"]
+ANSWERS = {m.name: m for m in (metrics.BEST_FIT, metrics.MERGES_AT_FREE, metrics.SPLITS)}
 
 
-class Placement:
+class Placement(Question):
     """Whether it takes the smallest hole that fits, joins freed neighbours, cuts what is larger."""
 
-    version = "1"
-    params = [ALLOCATORS, ANSWERS]
+    experiment = metrics.EXPERIMENT
+    params = [ALLOCATORS, list(ANSWERS)]
     param_names = ["allocator", "answer"]
     unit = "yes or no"
 
-    def setup_cache(self) -> str:
-        return measured("placement", ANSWERS)
-
-    setup_cache.timeout = CACHE_TIMEOUT_S  # type: ignore[attr-defined]
-
-    def track_answer(self, cells: str, allocator: str, answer: str) -> Cell:
-        return read_cell(cells, allocator, answer)
+    def track_answer(self, allocator: str, answer: str) -> Cell:
+        return self.cell(allocator, ANSWERS[answer])

@@ -1,55 +1,49 @@
-"""What TensorFlow's modes take and give back, PyTorch at the same points of the same program."""
+"""What TensorFlow's modes take and release, PyTorch at the same points of the same program."""
 
 from __future__ import annotations
 
-from allocmark.asv.cells import Cell, read_cell
-
-from .common import CACHE_TIMEOUT_S, measured
+from allocmark.asv.cells import Cell, Question
+from allocmark.schema.device_meters import NVML_DEVICE
+from allocmark.schema.metrics import tensorflow_policy as metrics
 
 MODES = ["tf-greedy", "tf-growth", "tf-limit", "tf-async", "torch"]
-POINTS = ["device created", "first tensor", "live peak", "all dropped", "cache emptied"]
-METER = "nvml_device"
+POINTS = [
+    metrics.CREATED,
+    metrics.FIRST_TENSOR,
+    metrics.LIVE_PEAK,
+    metrics.DROPPED,
+    metrics.EMPTIED,
+]
+METER = NVML_DEVICE
 """Works everywhere: what a process holds is hidden in many containers."""
 
 
-class _Policy:
-    version = "1"
-
-    def setup_cache(self) -> str:
-        metrics = ["device_seconds", "first_tensor_seconds", "held_bytes", "host_bytes"]
-        return measured("tensorflow_policy", metrics)
-
-    setup_cache.timeout = CACHE_TIMEOUT_S  # type: ignore[attr-defined]
-
-
-class Start(_Policy):
+class Start(Question):
     """Time in fresh processes: to the device, and from there to the first tensor."""
 
+    experiment = metrics.EXPERIMENT
     params = [MODES]
     param_names = ["mode"]
+    type = "time"
+    unit = "seconds"
 
-    def track_device(self, cells: str, mode: str) -> Cell:
-        return read_cell(cells, mode, "device_seconds")
+    def track_device(self, mode: str) -> Cell:
+        return self.cell(mode, metrics.DEVICE_SECONDS)
 
-    track_device.type = "time"  # type: ignore[attr-defined]
-    track_device.unit = "seconds"  # type: ignore[attr-defined]
-
-    def track_first_tensor(self, cells: str, mode: str) -> Cell:
-        return read_cell(cells, mode, "first_tensor_seconds")
-
-    track_first_tensor.type = "time"  # type: ignore[attr-defined]
-    track_first_tensor.unit = "seconds"  # type: ignore[attr-defined]
+    def track_first_tensor(self, mode: str) -> Cell:
+        return self.cell(mode, metrics.FIRST_TENSOR_SECONDS)
 
 
-class Points(_Policy):
+class Points(Question):
     """What is held at each point of the program, on the device and on the host."""
 
+    experiment = metrics.EXPERIMENT
     params = [MODES, POINTS]
     param_names = ["mode", "point"]
     unit = "bytes"
 
-    def track_device(self, cells: str, mode: str, point: str) -> Cell:
-        return read_cell(cells, mode, "held_bytes", point=point, meter=METER)
+    def track_device(self, mode: str, point: str) -> Cell:
+        return self.cell(mode, metrics.HELD_BYTES, point=point, meter=METER)
 
-    def track_host(self, cells: str, mode: str, point: str) -> Cell:
-        return read_cell(cells, mode, "host_bytes", point=point)
+    def track_host(self, mode: str, point: str) -> Cell:
+        return self.cell(mode, metrics.HOST_BYTES, point=point)

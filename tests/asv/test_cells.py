@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 
-from allocmark.asv.cells import cell_of, read_cell, write_cells
-from allocmark.schema import documents
+from allocmark.asv.cells import Question, cell_of, cells_of
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.metric import Metric
 
 AXES: dict[str, Axis] = {"path": "hit", "bytes": 512}
 
@@ -57,28 +56,27 @@ def test_a_missing_figure_is_not_a_number() -> None:
     assert isinstance(cell, float) and math.isnan(cell)
 
 
-def test_cells_are_found_by_subject_metric_and_axes_in_any_order(tmp_path: Path) -> None:
-    path = tmp_path / "latency.torch-native.json.gz"
-    documents.write(
-        path,
-        document(
-            Figure("a_bytes", "bytes", "exact", "m", AXES, 7.0),
-            Figure("a_bytes", "bytes", "exact", "m", {"path": "miss", "bytes": 512}, reason="no"),
-            Figure("b_bytes", "bytes", "exact", "m", AXES, 8.0),
-        ),
+def test_cells_are_found_by_subject_metric_and_axes_in_any_order() -> None:
+    class Mine(Question):
+        experiment = "latency"
+
+    mine = Mine()
+    mine.cells = cells_of(
+        [
+            document(
+                Figure("a_bytes", "bytes", "exact", "m", AXES, 7.0),
+                Figure(
+                    "a_bytes", "bytes", "exact", "m", {"path": "miss", "bytes": 512}, reason="no"
+                ),
+            )
+        ]
     )
-    cells = tmp_path / "cells"
-    assert write_cells(cells, [path], ["a_bytes"]) == 1
-    assert read_cell(str(cells), "torch-native", "a_bytes", bytes=512, path="hit") == 7
-    for subject, metric, path_axis in (
-        ("torch-native", "a_bytes", "miss"),
-        ("torch-native", "b_bytes", "hit"),
-        ("torch-async", "a_bytes", "hit"),
+    a, b = (Metric("latency", n, "bytes", "exact", ("path", "bytes"), "") for n in ("a_bytes", "b"))
+    assert mine.cell("torch-native", a, bytes=512, path="hit") == 7
+    for subject, metric, path in (
+        ("torch-native", a, "miss"),
+        ("torch-native", b, "hit"),
+        ("torch-async", a, "hit"),
     ):
-        cell = read_cell(str(cells), subject, metric, path=path_axis, bytes=512)
+        cell = mine.cell(subject, metric, path=path, bytes=512)
         assert isinstance(cell, float) and math.isnan(cell)
-
-
-def test_no_documents_make_an_empty_folder(tmp_path: Path) -> None:
-    assert write_cells(tmp_path / "cells", [], ["a"]) == 0
-    assert (tmp_path / "cells").is_dir()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from allocmark.asv import bridge
 from allocmark.machine import places
 from allocmark.system.errors import AllocmarkError
 from tests.support.command import allocmark
@@ -64,8 +63,8 @@ def test_a_running_process_is_explained_from_both(
 @pytest.mark.parametrize(
     ("words", "asks", "beside"),
     [
-        ("run --experiment pressure", "measure.run._run_directly", []),
-        ("run --quick", "measure.run._run_asv", []),
+        ("run --experiment pressure", "commands.run_command._filtered", []),
+        ("run --quick", "commands.run_command._whole", []),
         ("report", "report.write_report", ["reports"]),
         ("report --format md", "report.render_markdown", []),
         ("compare one other", "compare.comparing.compare", []),
@@ -86,49 +85,3 @@ def test_every_command_looks_there(
     monkeypatch.setattr(f"allocmark.{asks}", ask)
     assert allocmark(*words.split()) == 2
     assert folders == [project / EMULATED, *(project / "build/emulated" / one for one in beside)]
-
-
-@pytest.mark.usefixtures("emulated")
-@pytest.mark.parametrize("told", ["", "elsewhere"])
-def test_a_benchmark_by_itself_measures_there(
-    project: Path, monkeypatch: pytest.MonkeyPatch, told: str
-) -> None:
-    class Opened(Exception):
-        pass
-
-    def folder_of(results: Path, *_: object) -> None:
-        raise Opened(results)
-
-    monkeypatch.setenv(bridge.RESULTS, told)
-    monkeypatch.setattr(bridge, "folder_of", folder_of)
-    monkeypatch.setattr(bridge, "end_with_parent", lambda signal: None)
-    monkeypatch.setattr(bridge, "read_stack", lambda *_: None)
-    with pytest.raises(Opened) as opened:
-        bridge.measure_cells("pressure", (), project)
-    assert opened.value.args == (Path("elsewhere") if told else project / EMULATED,)
-
-
-@pytest.mark.parametrize(
-    ("given", "report"),
-    [
-        ("results", "here/reports"),
-        ("./results/", "here/reports"),
-        ("../results", "reports"),
-        ("results/..", "here-reports"),
-        ("mine", "here/mine-reports"),
-        ("/", "/reports"),
-        ("results/../results", "here/reports"),
-        ("linked/../results", "elsewhere/reports"),
-        ("linked", "here/linked-reports"),
-    ],
-)
-def test_the_report_lies_beside_the_folder_that_is_meant_and_is_named_without_detours(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str, report: str
-) -> None:
-    here = tmp_path.resolve() / "here"
-    (here / "results").mkdir(parents=True)
-    (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
-    (here / "linked").symlink_to(tmp_path / "elsewhere" / "deep")
-    monkeypatch.chdir(here)
-    found = places.reports_beside(places.results_folder(Path(given)))
-    assert str(found) == str(here.parent / report)

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from allocmark.measure import core_speed as module
-from allocmark.measure.core_speed import FILE, machine_pace
+from allocmark.measure.core_speed import FILE, core_speed_ns
 from allocmark.system.errors import DocumentError, NotMeasurableError
 
 
 def test_it_is_measured_once_for_a_machine(tmp_path: Path) -> None:
-    first = machine_pace(tmp_path, "gpu-host")
+    first = core_speed_ns(tmp_path, "gpu-host")
     assert first is not None
     assert first > 0
     (tmp_path / "gpu-host" / FILE).write_text('{"pace_ns": 123.5}')
-    assert machine_pace(tmp_path, "gpu-host") == 123.5
+    assert core_speed_ns(tmp_path, "gpu-host") == 123.5
 
 
 @pytest.mark.parametrize("told", ['"fast"', "null", "true", "0", "-584.0", "NaN", "Infinity"])
@@ -34,7 +34,7 @@ def _refused(results: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     with pytest.raises(DocumentError, match=r"machine\.pace holds no pace: .* or delete it"):
-        machine_pace(results, "gpu-host")
+        core_speed_ns(results, "gpu-host")
     assert path.read_bytes() == content
 
 
@@ -43,4 +43,4 @@ def test_without_a_compiler_there_is_none(tmp_path: Path, monkeypatch: pytest.Mo
         raise NotMeasurableError("there is no C compiler")
 
     monkeypatch.setattr(module, "QuietCores", nothing)
-    assert machine_pace(tmp_path, "gpu-host") is None
+    assert core_speed_ns(tmp_path, "gpu-host") is None

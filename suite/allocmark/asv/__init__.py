@@ -1,1 +1,1 @@
-"""Everything shaped by asv: its plugin, environments, selection, cells and derived history."""
+"""What asv reads of a run: benchmark classes over documents, result files, the derived history."""

@@ -1,24 +1,18 @@
-"""One small file for each cell that asv tracks, so that reading one costs a millisecond.
-
-asv asks for every parameter combination apart; a whole document would have to be unpacked for
-each. A cell is named by its subject, metric and axes and holds what asv understands.
-"""
+"""What the benchmark classes read: the figures of one experiment's documents, as asv takes them."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
-from typing import TypedDict
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, TypedDict
 
-from allocmark.schema import documents
+from allocmark.schema.documents import Document
 from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.metric import Metric
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "seconds": 1.0}
-"""asv speaks of times in seconds."""
+"""asv gives times in seconds."""
 
 
 class Samples(TypedDict):
@@ -29,32 +23,35 @@ class Samples(TypedDict):
 
 
 Cell = float | Samples
+_Key = tuple[str, str, frozenset[tuple[str, Axis]]]
+Cells = Mapping[_Key, Figure]
 
 
-def write_cells(folder: Path, paths: Iterable[Path], metrics: Collection[str]) -> int:
-    """Write the cells of those metrics in the documents below `folder`; return how many.
+class Question:
+    """A benchmark class: its ``track_*`` methods read cells of an experiment that was measured.
 
-    Raises `DocumentError` for a document that cannot be read.
+    `cells` are set by what writes asv's results (`allocmark.asv.tracked_run`).
     """
-    count = 0
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in paths:
-        document = documents.read(path)
-        for figure in document.figures:
-            if figure.metric in metrics and figure.value is not None:
-                name = _name(document.subject, figure.metric, figure.axes)
-                (folder / name).write_text(json.dumps(cell_of(figure)))
-                count += 1
-    return count
+
+    experiment: ClassVar[str]
+    version = "1"
+    """Set by hand: raised when the meaning of the figures changes, and only then."""
+    cells: Cells
+
+    def cell(self, subject: str, metric: Metric, **axes: Axis) -> Cell:
+        """Return one cell: a number, samples, or NaN where nothing was measured."""
+        figure = self.cells.get(_key(subject, metric.name, axes))
+        return math.nan if figure is None else cell_of(figure)
 
 
-def read_cell(folder: str, subject: str, metric: str, **axes: Axis) -> Cell:
-    """Return one cell: a number, samples, or NaN where nothing was measured."""
-    try:
-        cell: Cell = json.loads((Path(folder) / _name(subject, metric, axes)).read_bytes())
-    except FileNotFoundError:
-        return math.nan
-    return cell
+def cells_of(documents: Iterable[Document]) -> Cells:
+    """Return the figures with a value by subject, metric and axes."""
+    return {
+        _key(document.subject, figure.metric, figure.axes): figure
+        for document in documents
+        for figure in document.figures
+        if figure.value is not None
+    }
 
 
 def cell_of(figure: Figure) -> Cell:
@@ -73,6 +70,5 @@ def cell_of(figure: Figure) -> Cell:
     return {"samples": [sample * scale for sample in figure.samples], "number": 1}
 
 
-def _name(subject: str, metric: str, axes: Mapping[str, Axis]) -> str:
-    key = json.dumps([subject, metric, sorted(axes.items())])
-    return hashlib.sha256(key.encode()).hexdigest()[:32]
+def _key(subject: str, metric: str, axes: Mapping[str, Axis]) -> _Key:
+    return subject, metric, frozenset(axes.items())

@@ -1,7 +1,7 @@
-"""Which of asv's benchmarks are asked for, and have a part in one of the stacks of a run.
+"""Which of asv's benchmarks are requested, and have a part in one of the stacks of a run.
 
-asv runs every benchmark in every environment; one that names allocators of another stack only
-would print and keep a table without a figure.
+asv would keep and print a benchmark in every environment, also one that names allocators of another
+stack only: a table without a figure.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
-from allocmark.allocators import registry
 from allocmark.experiments import catalog
-from allocmark.experiments.core.experiment import PROFILES, Profile
+from allocmark.experiments.core.experiment import PROFILES
 from allocmark.machine.frameworks import Share
-from allocmark.measure.session import subjects_of
+from allocmark.measure.run import Plan
 from allocmark.system.errors import AllocmarkError, UnknownNameError
 
 JUST_DISCOVER = "just-discover"
 """asv's word for looking at the benchmarks and running none."""
 
 
-def refuse_unknown(patterns: Iterable[str], benchmarks: Mapping[str, Any]) -> None:
-    """Raise an `AllocmarkError` for a pattern that no benchmark answers to: asv passes over it.
+def refuse_unknown(patterns: Iterable[str], params: Mapping[str, Iterable[Iterable[str]]]) -> None:
+    """Raise an `AllocmarkError` for a pattern that matches no benchmark: asv passes over it.
 
-    It is searched as asv does: in a benchmark's name with the values of one of its cells.
+    It is searched as asv does: in a benchmark's name with the values of one of its cells. `params`
+    are these values as source text, by benchmark.
     """
     cells = [
         f"{name}({', '.join(values)})" if values else name
-        for name, benchmark in benchmarks.items()
-        for values in product(*benchmark["params"])
+        for name, axes in params.items()
+        for values in product(*axes)
     ]
     for pattern in patterns:
         try:
@@ -41,38 +41,32 @@ def refuse_unknown(patterns: Iterable[str], benchmarks: Mapping[str, Any]) -> No
                 f"--bench {pattern} is no regular expression ({error}): give a benchmark's name"
             ) from None
         if not known:
-            raise UnknownNameError("benchmark", pattern, sorted(benchmarks))
+            raise UnknownNameError("benchmark", pattern, sorted(params))
 
 
-def skipped(share: Share, benchmarks: Mapping[str, Any], profile: Profile) -> list[str]:
-    """Return the names of the benchmarks without a part in that stack.
+def without_part(plan: Plan, share: Share, benchmarks: Mapping[str, Any]) -> set[str]:
+    """Return the names of the benchmarks (as asv keeps them) that have no cell in one stack.
 
-    The module of a benchmark is named like its experiment. An experiment with subjects here keeps
-    one of its benchmarks in any case, since asv's run is what lets it be measured.
+    Benchmarks of one module share their subjects.
     """
-    allocators = list(registry().values())
-    chosen = [catalog.experiment(name) for name in catalog.NAMES]
-    here = {e.name: set(subjects_of(share, e, allocators, profile)) for e in chosen}
-    known = {s for e in chosen for s in e.subjects(allocators, PROFILES["full"])}
-    found, measuring = [], set()
+    every = [catalog.experiment(name) for name in catalog.NAMES]
+    known = {s for e in every for s in e.subjects(plan.allocators, PROFILES["full"])}
+    measured: dict[str, set[str]] = {}
+    for name, benchmark in benchmarks.items():
+        experiment = catalog.experiment(benchmark["setup_cache_key"])
+        measured.setdefault(_module(name), set()).update(plan.subjects_of(share, experiment))
 
-    def foreign(name: str) -> bool:
-        named = _named(benchmarks[name]) & known
-        return bool(named) and not named & here[_experiment(name)]
+    def has_none(name: str) -> bool:
+        here, named = measured[_module(name)], _values(benchmarks[name]) & known
+        return not here or (bool(named) and not named & here)
 
-    # The others come first, so that no foreign one is kept where one of them measures.
-    for name in sorted((n for n in benchmarks if _experiment(n) in here), key=foreign):
-        key = benchmarks[name]["setup_cache_key"]
-        if not here[_experiment(name)] or (foreign(name) and key in measuring):
-            found.append(name)
-        measuring.add(key)
-    return found
+    return {name for name in benchmarks if has_none(name)}
 
 
-def _experiment(benchmark: str) -> str:
+def _module(benchmark: str) -> str:
     return benchmark.partition(".")[0]
 
 
-def _named(benchmark: Mapping[str, Any]) -> set[Any]:
+def _values(benchmark: Mapping[str, Any]) -> set[Any]:
     """Return the values of a benchmark's axes, which asv keeps as source text."""
     return {ast.literal_eval(value) for axis in benchmark["params"] for value in axis}

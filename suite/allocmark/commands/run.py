@@ -32,12 +32,12 @@ def run(
     results: Results = None,
 ) -> None:
     """Measure, and write the report. Without a filter: everything, tracked by asv."""
-    from allocmark.measure import run as measure
+    from allocmark.commands import run_command
 
     if quick and profile is not None:
         raise AllocmarkError(f"--quick and --profile {profile} ask for two profiles: give one")
     chosen = profile if profile is not None else "quick" if quick else "full"
-    options = measure.Options(
+    options = run_command.Options(
         chosen, experiment or (), allocator or (), allocator_file, results, fresh
     )
-    typer.echo(measure.run(options))
+    typer.echo(run_command.run(options))

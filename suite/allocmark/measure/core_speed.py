@@ -1,7 +1,7 @@
-"""The core pace of a machine, to which times that need its cores alone are brought.
+"""The core speed of a machine, to which times that need its cores alone are normalized.
 
 A core's frequency moves by 15 % with what the rest of the host does. So that figures of one run and
-of many runs of one machine can be set side by side, they are given at one pace: what the chain of
+of many runs of one machine can be set side by side, they are given at one speed: what the chain of
 multiplications (`allocmark.meters.quiet`) mostly took when the machine was first measured. It is
 kept in ``results/<machine>/machine.pace`` (no .json: asv would take it for a result).
 """
@@ -21,42 +21,42 @@ FILE = "machine.pace"
 _KEY = "pace_ns"
 
 
-def machine_pace(results: Path, machine: str) -> float | None:
-    """Return the pace in nanoseconds, measured and kept where it is not known yet.
+def core_speed_ns(results: Path, machine: str) -> float | None:
+    """Return what the chain takes in nanoseconds, measured and kept where it is not known yet.
 
     None where it cannot be measured (no compiler): each process then has its own. Raises as
-    `kept_pace` does.
+    `recorded_core_speed_ns` does.
     """
-    kept = kept_pace(results, machine)
-    if kept is not None:
-        return kept
+    recorded = recorded_core_speed_ns(results, machine)
+    if recorded is not None:
+        return recorded
     try:
         with QuietCores() as cores:
-            pace_ns = cores.pace_ns
+            speed_ns = cores.pace_ns
     except NotMeasurableError:
         return None
     path = results / machine / FILE
     with contextlib.suppress(OSError):  # The first document will say so, in its own words.
-        write_whole(path, json.dumps({_KEY: pace_ns}).encode() + b"\n")
-    return pace_ns
+        write_whole(path, json.dumps({_KEY: speed_ns}).encode() + b"\n")
+    return speed_ns
 
 
-def kept_pace(results: Path, machine: str) -> float | None:
-    """Return the pace on record in nanoseconds, None where there is none yet.
+def recorded_core_speed_ns(results: Path, machine: str) -> float | None:
+    """Return the core speed on record in nanoseconds, None where there is none yet.
 
     Raises `DocumentError` where its file holds none: with a new one the times to come would part
     from those on record, and nobody would know.
     """
     path = results / machine / FILE
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))[_KEY]
-        pace_ns = math.nan if isinstance(told, bool) else float(told)
+        value = json.loads(path.read_text(encoding="utf-8"))[_KEY]
+        speed_ns = math.nan if isinstance(value, bool) else float(value)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError):
-        pace_ns = math.nan
-    if 0 < pace_ns < math.inf:
-        return pace_ns
+        speed_ns = math.nan
+    if 0 < speed_ns < math.inf:
+        return speed_ns
     raise DocumentError(
         f"{path} holds no pace: take it from where the results came from, or delete it, and times "
         "are given at a new one from then on"

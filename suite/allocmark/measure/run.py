@@ -1,32 +1,23 @@
-"""What ``allocmark run`` does: a whole run through asv, or the named documents directly.
+"""The one way a run is carried out, whoever starts it: ``allocmark run``, ``asv run`` or a night.
 
-asv is started in a process of its own, as a user would start it; its plugin measures. Documents
-asked for by name are measured here and join the run that the folder holds.
+Under the lock of its folders: what would spoil it is looked at, a run is begun or one that was cut
+off is carried on, the documents are measured, what is made of them is saved (asv's result files),
+and the run is finished. Stopped anywhere before that it has no end, and the same command goes on.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import os
-import shlex
-import signal
-import subprocess
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from allocmark.allocators import registry
-from allocmark.asv import process as asv_process
-from allocmark.asv.bridge import FRESH, RESULTS
-from allocmark.experiments import catalog
-from allocmark.experiments.core.experiment import PROFILES, Profile
+from allocmark.allocators.base import Allocator
+from allocmark.experiments.core.experiment import Experiment, Profile
 from allocmark.machine import frameworks
-from allocmark.machine.places import CONFIG, found_project, reports_beside, results_folder
-from allocmark.machine.stack import read_stack
+from allocmark.machine.frameworks import Share
+from allocmark.machine.stack import Stack, read_stack
+from allocmark.measure.core_speed import recorded_core_speed_ns
 from allocmark.measure.doctor import disturbances
-from allocmark.measure.run_outcome import refuse_losses
 from allocmark.measure.session import (
     Session,
     folder_of,
@@ -34,247 +25,120 @@ from allocmark.measure.session import (
     measure_experiments,
     subjects_of,
 )
-from allocmark.measure.stopping import STOPPED, RunStoppedError, stoppable
-from allocmark.schema import documents, run_state
-from allocmark.schema.run_state import RunState
+from allocmark.measure.stopping import RunStoppedError, stoppable
+from allocmark.schema import run_state
 from allocmark.store import run_lock
-from allocmark.system.errors import (
-    DISK_FULL,
-    EXIT_BAD_INPUT,
-    EXIT_FINE,
-    EXIT_UNCLEAR,
-    AllocmarkError,
-    DiskFullError,
-    UnknownNameError,
-)
-from allocmark.system.lifetime import end_with_parent
-from allocmark.system.progress import shown
+from allocmark.system.errors import AllocmarkError
+from allocmark.system.progress import Progress, shown
+
+Stacks = Mapping[Share, Stack]
+Measured = Mapping[Share, Sequence[Path]]
+"""The documents of each stack, in the order they were measured."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What the user asked for. Without a filter (`experiments`, `subjects`, a file): all of it."""
+class Plan:
+    """What a run measures, and where it saves.
 
-    profile: str = "full"
-    experiments: Sequence[str] = ()
-    subjects: Sequence[str] = ()
+    `subjects` of the experiments, None: all of them. `part` says in words what a filtered run was
+    requested to measure, which joins the run that a folder holds; None: it is a run of its own.
+    `fresh` measures again what one that was cut off has finished.
+    """
+
+    results: Path
+    profile: Profile
+    experiments: Sequence[Experiment]
+    allocators: Sequence[Allocator]
+    subjects: Collection[str] | None = None
     allocator_file: Path | None = None
-    results: Path | None = None
+    part: str | None = None
     fresh: bool = False
 
-    @property
-    def filtered(self) -> bool:
-        """Whether only some documents are asked for."""
-        return bool(self.experiments or self.subjects or self.allocator_file)
+    def stacks(self) -> Stacks:
+        """Return the stacks under which any of it is measured. Raises `AllocmarkError`."""
+        return {
+            share: read_stack(share.framework, 0)
+            for share in frameworks.shares()
+            if any(self.subjects_of(share, experiment) for experiment in self.experiments)
+        }
 
-    @property
-    def names_documents(self) -> bool:
-        """Whether single documents are asked for, as by the command that each of them prints."""
-        return bool(self.experiments and self.subjects)
+    def subjects_of(self, share: Share, experiment: Experiment) -> list[str]:
+        """Return the subjects of an experiment that are measured under one stack."""
+        found = subjects_of(share, experiment, self.allocators, self.profile)
+        return [name for name in found if self.subjects is None or name in self.subjects]
 
 
-def run(options: Options) -> Path:
-    """Measure, write the report, and return the path of its page.
+def carry_out(
+    plan: Plan, stacks: Stacks, save: Callable[[Measured], None] = lambda measured: None
+) -> list[Path]:
+    """Measure, `save` what is made of the documents, finish the run; return all documents.
 
-    Raises `AllocmarkError` for names that do not exist, where the run was stopped, and where
-    nothing of it could be measured, or of an experiment that is named or that the user can mend.
+    Raises `RunStoppedError` after Ctrl-C or SIGTERM and where the disk is full: what was finished
+    is saved, and what was not reached says so. Raises `AllocmarkError` where there is nothing to
+    measure, another run measures there, or the machine's core speed on record is damaged.
     """
-    profile = replace(profile_of(options.profile), patient=options.names_documents)
-    results = results_folder(options.results)
-    report = reports_beside(results)
-    if report.exists() and not report.is_dir():
-        raise AllocmarkError(f"{report} is no folder, and the report goes there: move it away")
-    with stoppable(signal.SIGINT):
-        if options.filtered:
-            paths = _run_directly(options, profile, results)
-        else:
-            paths = _run_asv(_project(), options, profile, results)
-        page = _reported(results)
-    refuse_losses(paths, options.experiments, page, each=options.names_documents)
-    return page
-
-
-def _reported(results: Path) -> Path:
-    try:
-        from allocmark.report import write_report  # Seconds, which the start need not wait for.
-
-        return write_report(results, reports_beside(results))
-    except KeyboardInterrupt as error:
-        raise _not_reported(results) from error
-    except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-        what = f"{error.filename or 'a file'} could not be written, all that was measured is saved"
-        raise DiskFullError(what, _report_command(results)) from error
-
-
-def _not_reported(results: Path) -> RunStoppedError:
-    return RunStoppedError(f"stopped: all is measured and saved; {_report_command(results)}")
-
-
-def _report_command(results: Path) -> str:
-    command = ["allocmark", "report", "--results", str(results)]
-    return f"write the report: {shlex.join(command)}"
-
-
-def profile_of(name: str) -> Profile:
-    """Return a profile. Raises `UnknownNameError`."""
-    if name not in PROFILES:
-        raise UnknownNameError("profile", name, list(PROFILES))
-    return PROFILES[name]
-
-
-def _project() -> Path:
-    """Return the project's folder. Raises `AllocmarkError` outside of one."""
-    found = found_project()
-    if found is not None:
-        return found
-    raise AllocmarkError(
-        f"there is no {CONFIG} here or above: run this in a clone of allocmark, "
-        "or say where results go (--results) and what to measure (--experiment)"
-    )
-
-
-def _run_asv(project: Path, options: Options, profile: Profile, results: Path) -> list[Path]:
-    """Measure everything by asv; return the documents that there are now."""
-    command = [sys.executable, "-m", asv_process.__name__, "run", "--record-samples"]
-    if options.profile == "quick":
-        command.append("--quick")
-    environment = {**os.environ, RESULTS: str(results)}
-    if options.fresh:
-        environment[FRESH] = "1"
-    process = subprocess.Popen(
-        command,
-        cwd=project,
-        env=environment,
-        preexec_fn=end_with_parent,  # noqa: PLW1509 - no threads run yet
-    )
-    interrupted = _was_interrupted(process)
-    if process.returncode != EXIT_FINE:
-        if interrupted and process.returncode != RunStoppedError.exit_code:
-            raise RunStoppedError(STOPPED)  # asv was not up yet, and has not said it.
-        raise AsvEndedError(process.returncode)
-    if interrupted:
-        raise _not_reported(results)  # It had measured all.
-    stacks = [read_stack(framework, 0) for framework in frameworks.found()]
-    folders = [folder_of(results, stack, profile) for stack in stacks]
-    return [path for folder in folders for path in sorted(folder.glob(f"*{documents.SUFFIX}"))]
-
-
-def _was_interrupted(process: subprocess.Popen[bytes]) -> bool:
-    """Wait until asv has ended; return whether Ctrl-C was pressed: asv was told too."""
-    interrupted = False
-    try:
-        _load_report()
-    except KeyboardInterrupt:
-        interrupted = True  # Not tried again: what was half imported cannot be.
-    while process.returncode is None:
-        try:
-            process.wait()
-        except KeyboardInterrupt:
-            interrupted = True
-    return interrupted
-
-
-def _load_report() -> None:
-    """Import what the report needs while asv measures: seconds, most of all the first time."""
-    for name in ("allocmark.report.build", "seaborn", "matplotlib.backends.backend_svg"):
-        importlib.import_module(name)
-
-
-class AsvEndedError(AllocmarkError):
-    """asv ended by itself; where it was stopped or refused to run, the plugin has said why."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(f"asv run ended with exit code {code}: no report was written")
-        self.exit_code = code if code > 0 else RunStoppedError.exit_code
-        self.is_reported = code in (EXIT_BAD_INPUT, EXIT_UNCLEAR)
-
-
-def _run_directly(options: Options, profile: Profile, results: Path) -> list[Path]:
-    known = registry(options.allocator_file)
-    allocators = list(known.values())
-    chosen = [catalog.experiment(name) for name in options.experiments or catalog.NAMES]
-    only = _subjects(options, set(known) - set(registry()))
-    stacks = {
-        share: read_stack(share.framework, 0)
-        for share in frameworks.shares()
-        if any(
-            only is None or subject in only
-            for experiment in chosen
-            for subject in subjects_of(share, experiment, allocators, profile)
-        )
-    }
-    asked = _asked(options)
-    paths: list[Path] = []
-    folders = [folder_of(results, stack, profile) for stack in stacks.values()]
-    with run_lock.held(folders), shown() as progress, stoppable():
-        parts = _begin_parts(folders, profile, results, asked, options.fresh)
-        sessions = [
-            Session(
-                *(results, stack, profile, state.id, progress),
-                takes_over=carried_on,
-                since=state.parts[asked],
-                allocator_file=options.allocator_file,
-                share=share,
-            )
-            for (share, stack), (state, carried_on) in zip(stacks.items(), parts, strict=True)
-        ]
-        for sentence in disturbances():
-            progress.end(sentence)
-        try:
-            for session in sessions:
-                paths += measure_experiments(session, chosen, allocators, only)
-        except (KeyboardInterrupt, RunStoppedError):
-            for session in sessions:
-                mark_rest(session, chosen, allocators, only)
-            raise
+    folders = [folder_of(plan.results, stack, plan.profile) for stack in stacks.values()]
+    with run_lock.held(folders), stoppable():
+        with shown() as progress:
+            if any(experiment.paced for experiment in plan.experiments):
+                for machine in {stack.machine for stack in stacks.values()}:
+                    recorded_core_speed_ns(plan.results, machine)  # Damaged: before its minutes.
+            sessions = _begin(plan, stacks, folders, progress)
+            for sentence in disturbances():
+                progress.end(sentence)
+            measured = _measure(plan, sessions)
+        save(measured)
         for folder in folders:
-            run_state.finish_part(folder, asked)
+            if plan.part is not None:
+                run_state.finish_part(folder, plan.part)
+        if plan.part is None:
+            run_state.finish(folders)
+    paths = [path for documents in measured.values() for path in documents]
     if not paths:
         raise AllocmarkError(
-            f"nothing was measured: the {profile.name} profile has no such document, "
+            f"nothing was measured: the {plan.profile.name} profile has no such document, "
             "see `allocmark list`"
         )
     return paths
 
 
-def _begin_parts(
-    folders: Sequence[Path], profile: Profile, results: Path, asked: str, fresh: bool
-) -> list[tuple[RunState, bool]]:
-    """Return the run that each folder's documents belong to, and whether it is carried on."""
-    others = [
-        folder_of(results, read_stack(framework, 0), profile) for framework in frameworks.found()
-    ]
-    return [run_state.begin_part(folder, asked, others, fresh) for folder in folders]
-
-
-def _asked(options: Options) -> str:
-    """Return what is asked for in words that do not depend on the order it was asked in."""
-    words = [f"--experiment={name}" for name in sorted(set(options.experiments))]
-    words += [f"--subject={name}" for name in sorted(set(options.subjects))]
-    if options.allocator_file is not None:  # Edited since, it would be something else.
-        content = hashlib.sha256(options.allocator_file.read_bytes()).hexdigest()[:16]
-        words.append(f"--allocator-file={options.allocator_file.name}:{content}")
-    return shlex.join(words)
-
-
-def _subjects(options: Options, own: set[str]) -> list[str] | None:
-    """Return the subjects asked for: those named, else those of the user's file, else all."""
-    known = registry(options.allocator_file)
-    every = replace(PROFILES["full"], patient=options.names_documents)
-    of_each = {
-        name: catalog.experiment(name).subjects(list(known.values()), every)
-        for name in catalog.NAMES
+def _begin(
+    plan: Plan, stacks: Stacks, folders: Sequence[Path], progress: Progress
+) -> dict[Share, Session]:
+    """Begin a run, or carry on one that was cut off, in the folder of each stack."""
+    if plan.part is None:
+        run = run_state.begin(folders, plan.fresh).id
+        joined = [(run, True, "")] * len(folders)
+    else:
+        peers = [
+            folder_of(plan.results, read_stack(framework, 0), plan.profile)
+            for framework in frameworks.found()
+        ]
+        parts = [run_state.begin_part(f, plan.part, peers, plan.fresh) for f in folders]
+        joined = [(state.id, carried_on, state.parts[plan.part]) for state, carried_on in parts]
+    return {
+        share: Session(
+            results=plan.results,
+            stack=stack,
+            profile=plan.profile,
+            run=run,
+            progress=progress,
+            takes_over=takes_over,
+            since=since,
+            allocator_file=plan.allocator_file,
+            share=share,
+        )
+        for (share, stack), (run, takes_over, since) in zip(stacks.items(), joined, strict=True)
     }
-    possible = dict.fromkeys(known) | dict.fromkeys(name for s in of_each.values() for name in s)
-    for name in options.subjects:
-        if name not in possible:
-            raise UnknownNameError("allocator or subject", name, list(possible))
-    for experiment in options.experiments if options.subjects else ():
-        if not set(options.subjects) & set(of_each[experiment]):
-            raise AllocmarkError(
-                f"{experiment} is not measured of {', '.join(options.subjects)}, but of "
-                f"{', '.join(of_each[experiment])}: name one of these, or leave it out"
-            )
-    return list(options.subjects) or sorted(own) or None
+
+
+def _measure(plan: Plan, sessions: Mapping[Share, Session]) -> Measured:
+    what = (plan.experiments, plan.allocators, plan.subjects)
+    try:
+        return {
+            share: list(measure_experiments(session, *what)) for share, session in sessions.items()
+        }
+    except (KeyboardInterrupt, RunStoppedError):
+        for session in sessions.values():
+            mark_rest(session, *what)
+        raise

@@ -17,7 +17,7 @@ class NothingMeasuredError(AllocmarkError):
     exit_code = EXIT_UNCLEAR
 
 
-def refuse_losses(
+def raise_if_nothing_measured(
     paths: Sequence[Path], named: Sequence[str], page: Path, *, each: bool = False
 ) -> None:
     """Raise `NothingMeasuredError` where a whole experiment is lost that must not be.

@@ -25,7 +25,7 @@ from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.machine.conditions import read_conditions
 from allocmark.machine.frameworks import Share
 from allocmark.machine.stack import Stack
-from allocmark.measure.core_speed import machine_pace
+from allocmark.measure.core_speed import core_speed_ns
 from allocmark.measure.stopping import RunStoppedError
 from allocmark.schema import documents
 from allocmark.schema.documents import Document, Failure
@@ -248,7 +248,7 @@ def _measure(
 def _requests(session: Session, experiment: Experiment, subject: str) -> list[Request]:
     asked = experiment.requests(subject, session.profile)
     paced = bool(asked) and experiment.paced
-    pace_ns = machine_pace(session.results, session.stack.machine) if paced else None
+    pace_ns = core_speed_ns(session.results, session.stack.machine) if paced else None
     return [
         replace(
             request,

@@ -1,23 +1,15 @@
-"""Shows how far a run is: a bar on a terminal, plain lines elsewhere, a file under asv.
-
-asv swallows what its children print. Its plugin therefore names a file in ``ALLOCMARK_PROGRESS``,
-the measuring process appends lines to it, and the plugin shows them as they come.
-"""
+"""Shows how far a run is: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
-
-VARIABLE = "ALLOCMARK_PROGRESS"
 
 
 class Progress(Protocol):
@@ -85,11 +77,7 @@ class Bar:
 @contextmanager
 def shown() -> Iterator[Progress]:
     """Yield the progress that fits where this process runs."""
-    file = os.environ.get(VARIABLE)
-    if file:
-        with Path(file).open("a", encoding="utf-8") as stream:
-            yield Lines(stream)
-    elif sys.stderr.isatty():
+    if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
         from rich.progress import TimeElapsedColumn as Elapsed

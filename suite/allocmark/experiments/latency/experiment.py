@@ -40,7 +40,7 @@ core pace: each reading times ``core pace ns`` over what the core's chain of mul
 beside it (the meter says so). All else is given as read. The process runs without randomized
 addresses, where the system lets it. Notes: ``clock`` (the native clock), ``cpus`` (how many the
 measuring thread may run on), ``refused readings`` (the share that was not taken because the core
-was disturbed), ``core pace ns`` (this machine's, see `machine_pace`), ``core pace seen ns`` (the
+was disturbed), ``core pace ns`` (this machine's, see `core_speed_ns`), ``core pace seen ns`` (the
 median during the readings: a hit as the clock saw it is the figure times the second over the
 first), ``address layout``.
 """  # noqa: E501 - a table's row is one line
