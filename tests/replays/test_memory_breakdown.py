@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from allocmark.recording.importers.recording import BlockMap, FailedRequest, Recording
 from allocmark.replays import breakdown_svg, breakdown_words
 from allocmark.replays.breakdown_svg import Line
-from allocmark.replays.memory_breakdown import Pin, take_apart
+from allocmark.replays.memory_breakdown import Pin, break_down
 from allocmark.workloads.event_trace import Trace
 
 MIB = 1 << 20
@@ -41,17 +41,21 @@ def crafted() -> BlockMap:
 
 
 def test_live_cached_split_and_stuck() -> None:
-    moment = take_apart(crafted(), recording(0, 1, 1))
-    assert (moment.reserved_bytes, moment.segments, moment.pinned_segments) == (50 * MIB, 3, 2)
-    assert (moment.live_bytes, moment.requested_bytes) == (4 * MIB, 4 * MIB - 100)
-    assert (moment.cached_bytes, moment.stuck_bytes) == (20 * MIB, 2 * MIB)
-    assert (moment.split_bytes, moment.largest_free_bytes) == (24 * MIB, 20 * MIB)
-    step, cache = moment.pins
+    memory = break_down(crafted(), recording(0, 1, 1))
+    assert (memory.reserved_bytes, memory.segments, memory.pinned_segments) == (50 * MIB, 3, 2)
+    assert (memory.live_bytes, memory.requested_bytes) == (4 * MIB, 4 * MIB - 100)
+    assert (memory.cached_bytes, memory.pending_free_bytes) == (20 * MIB, 2 * MIB)
+    assert (memory.inactive_split_bytes, memory.largest_free_bytes) == (24 * MIB, 20 * MIB)
+    step, cache = memory.pins
     assert (step.stack, step.blocks, step.live_bytes) == (("model.py:2 step",), 2, 5 * MIB)
-    assert (step.segments, step.split_bytes) == (2, 24 * MIB)
-    assert (cache.blocks, cache.live_bytes, cache.split_bytes) == (1, MIB, 16 * MIB)
-    worst = moment.worst[0]
-    assert (worst.address, worst.split_bytes, worst.live_bytes) == (1000 * MIB, 16 * MIB, 4 * MIB)
+    assert (step.segments, step.inactive_split_bytes) == (2, 24 * MIB)
+    assert (cache.blocks, cache.live_bytes, cache.inactive_split_bytes) == (1, MIB, 16 * MIB)
+    worst = memory.worst[0]
+    assert (worst.address, worst.inactive_split_bytes, worst.live_bytes) == (
+        1000 * MIB,
+        16 * MIB,
+        4 * MIB,
+    )
     assert [size for size, _stack in worst.blocks] == [3 * MIB, MIB]
 
 
@@ -59,23 +63,23 @@ def test_the_words_name_every_part_and_the_place() -> None:
     run = recording(0, 1, 1)
     failed = [FailedRequest(7, 30 * MIB, 5)]
     run = Recording("s", 0, run.trace, None, {}, run.stacks, run.stack_of_block, failed)
-    told = breakdown_words.sentences(take_apart(crafted(), run), "torch-native", True, run)
-    assert "50 MiB are reserved in 3 segments: 4 MiB live, 20 MiB cached" in told[0]
-    assert "24 MiB split (free beside live blocks in 2 segments), 2 MiB stuck" in told[0]
-    assert told[1] == (
+    lines = breakdown_words.sentences(break_down(crafted(), run), "torch-native", True, run)
+    assert "50 MiB are reserved in 3 segments: 4 MiB live, 20 MiB cached" in lines[0]
+    assert "24 MiB split (free beside live blocks in 2 segments), 2 MiB stuck" in lines[0]
+    assert lines[1] == (
         "It asked for 30 MiB in model.py:1 cache < main.py:9 main; "
         "the largest free block had 20 MiB"
     )
-    assert told[2] == (
+    assert lines[2] == (
         "Most of what is live: 3 MiB in 1 block of model.py:2 step; "
         "1 MiB in 1 block of model.py:1 cache < main.py:9 main"
     )
-    assert told[3] == "2 blocks (5 MiB) keep 24 MiB split in 2 segments: model.py:2 step"
+    assert lines[3] == "2 blocks (5 MiB) keep 24 MiB split in 2 segments: model.py:2 step"
 
 
 def test_no_stack_says_so() -> None:
-    moment = take_apart(crafted(), recording())
-    assert breakdown_words.pinned(moment.pins[:1]).endswith("no stack was recorded")
+    memory = break_down(crafted(), recording())
+    assert breakdown_words.pinned(memory.pins[:1]).endswith("no stack was recorded")
 
 
 def test_one_is_singular_and_a_segment_that_several_keep_is_told_once() -> None:
@@ -85,10 +89,10 @@ def test_one_is_singular_and_a_segment_that_several_keep_is_told_once() -> None:
     alone = "1 block (512 B) keeps 927 KiB split in 1 segment: a.py:1 f"
     assert breakdown_words.pinned([one]) == alone
     run = recording()
-    moment = replace(take_apart(crafted(), run), pins=[one, other, elsewhere], pinned_segments=1)
-    told = breakdown_words.sentences(moment, "torch-native", False, run)
-    assert "free beside live blocks in 1 segment)" in told[0]
-    assert told[1:] == [
+    memory = replace(break_down(crafted(), run), pins=[one, other, elsewhere], pinned_segments=1)
+    lines = breakdown_words.sentences(memory, "torch-native", False, run)
+    assert "free beside live blocks in 1 segment)" in lines[0]
+    assert lines[1:] == [
         "927 KiB split in 1 segment, kept by 1 block (512 B) of a.py:1 f; "
         "2 blocks (1 MiB) of b.py:2 g",
         "1 block (1 MiB) keeps 927 KiB split in 1 segment: c.py:3 h",
@@ -118,9 +122,14 @@ def test_the_parts_add_up_and_can_be_drawn(shape: list[list[tuple[int, int]]]) -
             at += size * 512
         address = at + 4096  # A gap: addresses do not follow each other.
     found = BlockMap(0, np.array(segments, np.int64), np.array(blocks, np.int64))
-    moment = take_apart(found, recording())
-    parts = moment.live_bytes + moment.cached_bytes + moment.split_bytes + moment.stuck_bytes
-    assert parts == moment.reserved_bytes
+    memory = break_down(found, recording())
+    parts = (
+        memory.live_bytes
+        + memory.cached_bytes
+        + memory.inactive_split_bytes
+        + memory.pending_free_bytes
+    )
+    assert parts == memory.reserved_bytes
     ElementTree.fromstring(breakdown_svg.segment_map(found))
 
 

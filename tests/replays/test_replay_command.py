@@ -44,10 +44,7 @@ def file(tmp_path: Path) -> Path:
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_exit_2(
-    words: list[str],
-    sentence: str,
-    file: Path,
-    capsys: pytest.CaptureFixture[str],
+    words: list[str], sentence: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.allocmark("replay", str(file), *words) == 2
     told = capsys.readouterr().err

@@ -23,9 +23,7 @@ from allocmark.emulator.command import COMMAND_FOLLOWS, emulate
 from allocmark.system import command_line
 
 app = command_line.application(
-    name="allocmark",
-    help="How GPU memory is really allocated, measured.",
-    no_args_is_help=True,
+    name="allocmark", help="How GPU memory is really allocated, measured.", no_args_is_help=True
 )
 
 

@@ -122,9 +122,7 @@ def replay_against_real(
 
 
 @app.command()
-def build_shim(
-    file: Annotated[Path, typer.Argument(help="The library to write.")],
-) -> None:
+def build_shim(file: Annotated[Path, typer.Argument(help="The library to write.")]) -> None:
     """Build TensorFlow's shim, to be taken along to where TensorFlow came without its headers."""
     from allocmark.allocators.tensorflow_gpu import shim
 

@@ -119,10 +119,7 @@ def emulate(
 
 @contextlib.contextmanager
 def emulation(
-    gpu: str | None = None,
-    memory_bytes: int | None = None,
-    devices: int = 1,
-    times: bool = False,
+    gpu: str | None = None, memory_bytes: int | None = None, devices: int = 1, times: bool = False
 ) -> Iterator[dict[str, str]]:
     """Give the variables that put a process, and all it starts, on emulated GPUs of their own.
 

@@ -48,9 +48,9 @@ class SettingAnswer:
     curve: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Event, requested and reserved bytes: on the card where one is known."""
     maps: Mapping[str, BlockMap] = field(default_factory=dict)
-    """By the moment: ``peak`` and ``failure``."""
+    """At ``peak`` and at ``failure``."""
     over_time: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """Event, live, cached, split and stuck bytes at some points, of the setting that is drawn."""
+    """Event, live, cached, inactive split and pending free bytes, of the setting that is drawn."""
     cells: Sequence[float] = ()
     """What each of them holds by address, `CELLS` of the address map a point."""
 

@@ -1,4 +1,4 @@
-"""Pictures as SVG text: memory over the events, and the map of segments at one moment."""
+"""Pictures as SVG text: memory over the events, and the map of segments at one event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A moment in words."""
+"""A memory breakdown in words."""
 
 from __future__ import annotations
 
@@ -6,39 +6,41 @@ from collections.abc import Sequence
 
 from allocmark.recording.importers.frames import is_of_torch
 from allocmark.recording.importers.recording import Recording
-from allocmark.replays.memory_breakdown import Holder, Moment, Pin
+from allocmark.replays.memory_breakdown import Holder, MemoryBreakdown, Pin
 from allocmark.system.units import format_bytes, format_count
 
 _PLACES = 3
 
 
-def sentences(moment: Moment, under: str, failing: bool, recording: Recording) -> list[str]:
-    """Return what the moment was made of, and who pins what, a sentence each."""
+def sentences(
+    memory: MemoryBreakdown, under: str, failing: bool, recording: Recording
+) -> list[str]:
+    """Return what memory was made of, and who pins what, a sentence each."""
     when = "At the request that failed" if failing else "Where most memory is reserved"
     if not recording.has_history:
         when = "At the end"
-    all_segments = format_count(moment.segments, "segment")
-    pinned_segments = format_count(moment.pinned_segments, "segment")
-    told = [
-        f"{when} (event {moment.event}, under {under}) {format_bytes(moment.reserved_bytes)} are "
-        f"reserved in {all_segments}: {format_bytes(moment.live_bytes)} live, "
-        f"{format_bytes(moment.cached_bytes)} cached (whole segments, can be given back), "
-        f"{format_bytes(moment.split_bytes)} split (free beside live blocks in "
-        f"{pinned_segments}), {format_bytes(moment.stuck_bytes)} stuck (freed, "
+    all_segments = format_count(memory.segments, "segment")
+    pinned_segments = format_count(memory.pinned_segments, "segment")
+    lines = [
+        f"{when} (event {memory.event}, under {under}) {format_bytes(memory.reserved_bytes)} are "
+        f"reserved in {all_segments}: {format_bytes(memory.live_bytes)} live, "
+        f"{format_bytes(memory.cached_bytes)} cached (whole segments, can be given back), "
+        f"{format_bytes(memory.inactive_split_bytes)} split (free beside live blocks in "
+        f"{pinned_segments}), {format_bytes(memory.pending_free_bytes)} stuck (freed, "
         "another stream may still use it)"
     ]
     if failing and recording.failed:
         last = recording.failed[-1]
         stack = recording.stack(int(recording.trace.block[last.event]))
         where = f" in {place(stack)}" if stack else ""
-        told.append(
+        lines.append(
             f"It asked for {format_bytes(last.size_bytes)}{where}; the largest free block had "
-            f"{format_bytes(moment.largest_free_bytes)}"
+            f"{format_bytes(memory.largest_free_bytes)}"
         )
-    if any(holder.stack for holder in moment.holders):
-        told.append("Most of what is live: " + "; ".join(map(_held, moment.holders[:_PLACES])))
-    told += [pinned(together) for together in _by_segments(moment.pins)[:_PLACES]]
-    return told
+    if any(holder.stack for holder in memory.holders):
+        lines.append("Most of what is live: " + "; ".join(map(_held, memory.holders[:_PLACES])))
+    lines += [pinned(together) for together in _by_segments(memory.pins)[:_PLACES]]
+    return lines
 
 
 def _held(holder: Holder) -> str:
@@ -57,9 +59,8 @@ def _by_segments(pins: Sequence[Pin]) -> list[list[Pin]]:
 
 def pinned(pins: Sequence[Pin]) -> str:
     """Return who keeps how much from being given back; the pins keep the same segments."""
-    kept = (
-        f"{format_bytes(pins[0].split_bytes)} split in {format_count(pins[0].segments, 'segment')}"
-    )
+    segments = format_count(pins[0].segments, "segment")
+    kept = f"{format_bytes(pins[0].inactive_split_bytes)} split in {segments}"
     owners = [
         (f"{format_count(pin.blocks, 'block')} ({format_bytes(pin.live_bytes)})", place(pin.stack))
         for pin in pins

@@ -33,12 +33,7 @@ class ReplayStoppedError(AllocmarkError):
 
 
 def run(
-    chosen: Sequence[Setting],
-    ask: Ask,
-    live_bytes: int,
-    emulated: bool,
-    jobs: int,
-    done: Done,
+    chosen: Sequence[Setting], ask: Ask, live_bytes: int, emulated: bool, jobs: int, done: Done
 ) -> list[ChildOutcome]:
     """Return the outcome of each setting; `done` hears of each that has ended.
 

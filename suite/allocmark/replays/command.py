@@ -16,7 +16,7 @@ from allocmark.recording.importers import reader
 from allocmark.replays import page, table
 from allocmark.replays.answer import ReplayAnswer
 from allocmark.replays.children import Done
-from allocmark.replays.explained import explain
+from allocmark.replays.explanation import explain
 from allocmark.replays.run import ReplayOptions, replay
 from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError
 from allocmark.system.units import parse_bytes

@@ -18,9 +18,9 @@ _ROOM = 4
 _DRIVER_POOL = "TF_GPU_ALLOCATOR"
 
 
-def is_emulated(asked: bool) -> bool:
+def is_emulated(requested: bool) -> bool:
     """Whether the replays run on the emulated driver: where it was asked for, or no GPU is here."""
-    return asked or real_driver() is None
+    return requested or real_driver() is None
 
 
 @contextlib.contextmanager

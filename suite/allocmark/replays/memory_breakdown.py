@@ -1,9 +1,9 @@
-"""One moment of an allocator: how much is live, cached, split and stuck, and who pins what.
+"""What an allocator's reserved memory is made of at one event, and who pins what.
 
 *live*: held by the program, after rounding. *cached*: in segments without any live block:
-``empty_cache`` gives them back, and so does torch before it fails. *split*: free, but in a segment
-that also holds live blocks, so it cannot be given back, only reused by what fits. *stuck*: freed
-by the program, but another stream may still use it.
+``empty_cache`` gives them back, and so does torch before it fails. *inactive split*: free, but in a
+segment that also holds live blocks, so it cannot be given back, only reused by what fits. *pending
+free*: freed by the program, but another stream may still use it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from allocmark.recording.importers.recording import BlockMap, Recording
 
-FREE, LIVE, STUCK = 0, 1, 2
+FREE, LIVE, PENDING_FREE = 0, 1, 2
 _ADDRESS, _SIZE, _REQUESTED, _STATE, _BLOCK = range(5)
 
 
@@ -32,7 +32,7 @@ class Pin:
     blocks: int
     live_bytes: int
     segments: int
-    split_bytes: int
+    inactive_split_bytes: int
     addresses: Sequence[int] = ()
 
 
@@ -51,22 +51,22 @@ class PinnedSegment:
 
     address: int
     size_bytes: int
-    split_bytes: int
+    inactive_split_bytes: int
     live_bytes: int
     blocks: Sequence[tuple[int, Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class MemoryBreakdown:
     """Reserved memory at one event, in bytes; its parts add up to `reserved_bytes`."""
 
     event: int
     reserved_bytes: int
     live_bytes: int
     requested_bytes: int
-    stuck_bytes: int
+    pending_free_bytes: int
     cached_bytes: int
-    split_bytes: int
+    inactive_split_bytes: int
     largest_free_bytes: int
     segments: int
     pinned_segments: int
@@ -75,7 +75,7 @@ class Moment:
     holders: Sequence[Holder] = ()
 
 
-def take_apart(found: BlockMap, recording: Recording, most: int = 5) -> Moment:
+def break_down(found: BlockMap, recording: Recording, most: int = 5) -> MemoryBreakdown:
     """Return what a map of blocks says; at most `most` pins, segments and holders, worst first."""
     order = np.argsort(found.segments[:, _ADDRESS], kind="stable")
     segments = found.segments[order]
@@ -88,14 +88,14 @@ def take_apart(found: BlockMap, recording: Recording, most: int = 5) -> Moment:
         for mask in (state == FREE, state != FREE)
     )
     split_in = np.where(used_in > 0, free_in, 0)
-    return Moment(
+    return MemoryBreakdown(
         event=found.event,
         reserved_bytes=int(segments[:, _SIZE].sum()),
         live_bytes=int(size[state == LIVE].sum()),
         requested_bytes=int(blocks[state == LIVE, _REQUESTED].sum()),
-        stuck_bytes=int(size[state == STUCK].sum()),
+        pending_free_bytes=int(size[state == PENDING_FREE].sum()),
         cached_bytes=int(free_in[used_in == 0].sum()),
-        split_bytes=int(split_in.sum()),
+        inactive_split_bytes=int(split_in.sum()),
         largest_free_bytes=int(size[state == FREE].max(initial=0)),
         segments=count,
         pinned_segments=int((split_in > 0).sum()),
@@ -132,13 +132,16 @@ def _pins(
         kept.setdefault(stack, set()).add(segment)
     found = [
         Pin(
-            *(stack, len(own), sum(own), len(kept[stack])),
-            split_bytes=int(split_in[sorted(kept[stack])].sum()),
+            stack,
+            blocks=len(own),
+            live_bytes=sum(own),
+            segments=len(kept[stack]),
+            inactive_split_bytes=int(split_in[sorted(kept[stack])].sum()),
             addresses=segments[sorted(kept[stack]), _ADDRESS].tolist(),
         )
         for stack, own in sizes.items()
     ]
-    return sorted(found, key=lambda pin: (-pin.split_bytes, pin.live_bytes, pin.stack))
+    return sorted(found, key=lambda pin: (-pin.inactive_split_bytes, pin.live_bytes, pin.stack))
 
 
 def _worst(

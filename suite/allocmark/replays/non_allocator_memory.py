@@ -32,18 +32,18 @@ class Term:
     assumed: bool = False
 
 
-def outside_bytes(asked: int | None, recorded: Mapping[str, Any]) -> Term:
+def outside_bytes(requested: int | None, recorded: Mapping[str, Any]) -> Term:
     """Return what lies outside the allocator, from the best source there is."""
-    if asked is not None:
-        return Term(asked, "--outside")
+    if requested is not None:
+        return Term(requested, "--outside")
     found = _from_text(str(recorded.get("oom_text", ""))) or _from_meter(recorded)
     return found or _committed(str(recorded.get("gpu", "")))
 
 
-def card_bytes(asked: int | None, recorded: Mapping[str, Any]) -> Term | None:
+def card_bytes(requested: int | None, recorded: Mapping[str, Any]) -> Term | None:
     """Return the usable bytes of the card to answer for, None where none is known."""
-    if asked is not None:
-        return Term(asked, "--capacity, all of it taken as usable")
+    if requested is not None:
+        return Term(requested, "--capacity, all of it taken as usable")
     total = recorded.get("total_bytes")
     if isinstance(total, int) and total > 0:
         return Term(total, f"the recorded card's, by cudaMemGetInfo ({recorded.get('gpu', 'GPU')})")

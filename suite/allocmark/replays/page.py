@@ -10,7 +10,7 @@ from allocmark.recording.importers.frames import is_of_torch
 from allocmark.replays import breakdown_svg, table
 from allocmark.replays.answer import ReplayAnswer, SettingAnswer
 from allocmark.replays.breakdown_svg import Line
-from allocmark.replays.explained import Explained, explain
+from allocmark.replays.explanation import Explanation, explain
 from allocmark.replays.non_allocator_memory import in_words
 from allocmark.replays.summary import summary
 from allocmark.schema.documents import write_whole
@@ -51,7 +51,7 @@ def render(answer: ReplayAnswer) -> str:
     )
     explained = explain(answer)
     lines = _lines(answer)
-    drawn = next((one for one in answer.settings if one.cells), None)
+    drawn = next((tried for tried in answer.settings if tried.cells), None)
     on_card = answer.card is not None
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         title=f"allocmark replay: {answer.recording.source}",
@@ -59,9 +59,11 @@ def render(answer: ReplayAnswer) -> str:
         summary=summary(answer),
         columns=[name.replace("\n", " ") for name in table.columns(on_card)],
         rows=[
-            (table.row(one, on_card), one.setting.line) for one in answer.settings if not one.reason
+            (table.row(tried, on_card), tried.setting.line)
+            for tried in answer.settings
+            if not tried.reason
         ],
-        missing=[(one.name, one.reason) for one in answer.settings if one.reason],
+        missing=[(tried.name, tried.reason) for tried in answer.settings if tried.reason],
         outside=in_words(answer.outside),
         card=in_words(answer.card) if answer.card else "",
         explained=explained,
@@ -73,7 +75,9 @@ def render(answer: ReplayAnswer) -> str:
         over_time_svg=(
             Markup(breakdown_svg.over_time(drawn.over_time["event"], drawn.cells)) if drawn else ""
         ),
-        times=next((one.driver_time.source for one in answer.settings if one.driver_time), ""),
+        times=next(
+            (tried.driver_time.source for tried in answer.settings if tried.driver_time), ""
+        ),
     )
 
 
@@ -87,24 +91,24 @@ def _own(stack: Sequence[str]) -> list[str]:
 def _lines(answer: ReplayAnswer) -> list[Line]:
     """Return what the program asked for, and what the recorded and the best setting reserve."""
     drawn: list[SettingAnswer] = []
-    for one in (answer.recorded, *answer.settings[:1]):
-        if one is not None and one not in drawn and "reserved" in one.curve:
-            drawn.append(one)
+    for tried in (answer.recorded, *answer.settings[:1]):
+        if tried is not None and tried not in drawn and "reserved" in tried.curve:
+            drawn.append(tried)
     if not drawn:
         return []
     first = drawn[0].curve
     lines = [Line("requested by the program", "requested", first["event"], first["requested"])]
-    for one in drawn:
-        kind = "recorded" if one is answer.recorded else "best"
-        name = f"reserved under {one.name}"
-        lines.append(Line(name, kind, one.curve["event"], one.curve["reserved"]))
+    for tried in drawn:
+        kind = "recorded" if tried is answer.recorded else "best"
+        name = f"reserved under {tried.name}"
+        lines.append(Line(name, kind, tried.curve["event"], tried.curve["reserved"]))
     return lines
 
 
-def _marks(explained: Explained | None) -> dict[str, float]:
-    if explained is None or explained.moment.event < 0:
+def _marks(explained: Explanation | None) -> dict[str, float]:
+    if explained is None or explained.breakdown.event < 0:
         return {}
-    return {"a request failed here" if explained.failing else "peak": explained.moment.event}
+    return {"a request failed here" if explained.failing else "peak": explained.breakdown.event}
 
 
 def _limit(answer: ReplayAnswer) -> tuple[str, float] | None:

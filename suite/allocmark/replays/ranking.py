@@ -48,7 +48,7 @@ def _gains_nothing(best: SettingAnswer, own: SettingAnswer) -> bool:
         return False
     if not own.completes and not alike(best.smallest_card_bytes, own.smallest_card_bytes):
         return False
-    times = [one.driver_time.seconds if one.driver_time else math.inf for one in (best, own)]
+    times = [tried.driver_time.seconds if tried.driver_time else math.inf for tried in (best, own)]
     return times[1] <= times[0] * _SAME_TIME + _SAME_TIME_S
 
 
@@ -56,7 +56,7 @@ def _groups(answers: Sequence[SettingAnswer]) -> dict[str, int]:
     """Return a number for each setting, the same where cards are alike, smallest first."""
     groups: dict[str, int] = {}
     first, number = 0, 0
-    for answer in sorted(answers, key=lambda one: one.smallest_card_bytes or 0):
+    for answer in sorted(answers, key=lambda tried: tried.smallest_card_bytes or 0):
         card = answer.smallest_card_bytes or 0
         if card > first * _ALIKE:
             first, number = card, number + 1

@@ -35,7 +35,7 @@ _LIMIT_FOR_EACH_EVENT_S = 60e-6
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """What was asked for; None for what was not."""
+    """What is wanted; None for what is left open."""
 
     settings: Sequence[str] = ()
     capacity_bytes: int | None = None
@@ -72,7 +72,7 @@ def replay(
     live_bytes = recording.trace.peak_requested_bytes
     jobs = options.jobs or os.cpu_count() or 1
     # The recorded setting is the one that is explained.
-    pictured = next((one for one in chosen if one.recorded), chosen[0])
+    pictured = next((setting for setting in chosen if setting.recorded), chosen[0])
     gpu = str(recording.environment.get("gpu", ""))
 
     with tempfile.TemporaryDirectory(prefix="allocmark-") as folder:
@@ -94,21 +94,17 @@ def replay(
             _answer(setting, outcome, around, gpu, emulated)
             for setting, outcome in zip(chosen, outcomes, strict=True)
         ]
-    where = (
-        "the emulated driver (bytes and decisions are real, times are not)"
-        if emulated
-        else ("this machine's GPU")
-    )
+    simulated = "the emulated driver (bytes and decisions are real, times are not)"
     return ReplayAnswer(
-        recording,
-        ranked(answers, recording.setting is not None),
-        around,
-        card,
-        card is not None and options.capacity_bytes is None and not others,
-        where,
-        emulated,
-        [*recording.doubts, *_doubts(recording, chosen, emulated, others)],
-        time.monotonic() - begin,
+        recording=recording,
+        settings=ranked(answers, recording.setting is not None),
+        outside=around,
+        card=card,
+        card_is_recorded=card is not None and options.capacity_bytes is None and not others,
+        where=simulated if emulated else "this machine's GPU",
+        emulated=emulated,
+        doubts=[*recording.doubts, *_doubts(recording, chosen, emulated, others)],
+        seconds=time.monotonic() - begin,
     )
 
 
@@ -118,10 +114,10 @@ def _request(
     return Request(
         "replay_recording",
         setting.name,
-        _LIMIT_S + _LIMIT_FOR_EACH_EVENT_S * events,
-        parameters,
-        {**setting.allocator.environment, **variables},
-        setting.allocator.framework,
+        limit_s=_LIMIT_S + _LIMIT_FOR_EACH_EVENT_S * events,
+        parameters=parameters,
+        environment={**setting.allocator.environment, **variables},
+        framework=setting.allocator.framework,
     )
 
 
@@ -150,31 +146,31 @@ def _answer(
         reason = ". ".join(reason.split(". ")[:_SENTENCES])
         if reason.startswith("ran out of memory"):
             reason += "; the emulated driver has 1 TiB (--emulated)" * (not emulated)
-    if "driver_calls" not in {one.name for one in outcome.series}:
+    if "driver_calls" not in {series.name for series in outcome.series}:
         reasons["driver_seconds"] = f"{setting.name} does not tell the sizes of its driver calls"
-    series = {one.name: one.columns for one in outcome.series}
+    series = {curve.name: curve.columns for curve in outcome.series}
     calls = series.get("capacity_driver_calls", series.get("driver_calls"))
     return SettingAnswer(
         setting,
-        values,
-        reasons,
-        driver_time.estimate(calls, gpu) if calls else None,
-        None if least is None else int(least) + around.value_bytes,
-        None if peak is None else int(peak) + around.value_bytes,
-        "smallest_capacity_bytes" in values and not found["smallest_capacity_bytes"].flags,
-        reason,
-        str(outcome.notes.get("error", "")),
-        str(outcome.notes.get("setting", "")),
-        round(outcome.seconds, 3),
-        series.get("capacity_memory", series.get("memory", {})),
-        _maps(outcome),
-        series.get("address_map", {}),
-        series.get("address_cells", {}).get("kind", ()),
+        figures=values,
+        reasons=reasons,
+        driver_time=driver_time.estimate(calls, gpu) if calls else None,
+        smallest_card_bytes=None if least is None else int(least) + around.value_bytes,
+        no_retry_card_bytes=None if peak is None else int(peak) + around.value_bytes,
+        settled="smallest_capacity_bytes" in values and not found["smallest_capacity_bytes"].flags,
+        reason=reason,
+        error=str(outcome.notes.get("error", "")),
+        in_force=str(outcome.notes.get("setting", "")),
+        seconds=round(outcome.seconds, 3),
+        curve=series.get("capacity_memory", series.get("memory", {})),
+        maps=_maps(outcome),
+        over_time=series.get("address_map", {}),
+        cells=series.get("address_cells", {}).get("kind", ()),
     )
 
 
 def _maps(outcome: ChildOutcome) -> dict[str, BlockMap]:
-    """Return the maps of blocks that a child sent, by their moment."""
+    """Return the maps of blocks that a child sent, by what they are of."""
     found: dict[str, dict[str, Series]] = {}
     for series in outcome.series:
         if series.name in ("segments", "blocks"):
@@ -202,20 +198,22 @@ def _doubts(
     recording: Recording, chosen: Sequence[Setting], emulated: bool, others: int
 ) -> list[str]:
     """Say what differs between the recorded program and what replays it."""
-    told = []
+    doubts = []
     if others:
-        told.append(
+        doubts.append(
             f"other processes held {format_bytes(others)} of the recorded card: the replays have "
             "all of it, so the recorded run, which had less, is not held against them"
         )
     pools = [s.name for s in chosen if "cudaMallocAsync" in str(s.allocator.environment)]
     if emulated and pools:
-        told.append(
+        doubts.append(
             f"{', '.join(pools)}: that pool lives in NVIDIA's driver, and the emulated one has a "
             "model of it; take its figures from a GPU"
         )
     was = str(recording.environment.get("torch", ""))
     now = str(installed("torch").get("torch") or "")
     if was and now and was != now:
-        told.append(f"recorded with torch {was}, replayed with torch {now}: their rules may differ")
-    return told
+        doubts.append(
+            f"recorded with torch {was}, replayed with torch {now}: their rules may differ"
+        )
+    return doubts

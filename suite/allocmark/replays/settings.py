@@ -39,7 +39,7 @@ class Setting:
         return " ".join(words) or f"unset {CONF}"
 
 
-def choose(asked: Sequence[str], recorded: str | None) -> list[Setting]:
+def choose(requested: Sequence[str], recorded: str | None) -> list[Setting]:
     """Return the settings to try, the recorded one first where it is known.
 
     Without names all of torch's, and one of each other framework that is installed. A name is one
@@ -47,7 +47,7 @@ def choose(asked: Sequence[str], recorded: str | None) -> list[Setting]:
     `AllocmarkError` for a text with an option or a value that torch does not take.
     """
     known = registry()
-    names = list(dict.fromkeys(asked)) or _usual(known)
+    names = list(dict.fromkeys(requested)) or _usual(known)
     chosen = [_setting(name, known) for name in names]
     if recorded is None:
         return chosen

@@ -63,12 +63,12 @@ def _smallest(best: SettingAnswer, own: SettingAnswer | None) -> str:
     return f"{text}, the recorded {own.name} {_card(own)}{_time(best, own)}"
 
 
-def _card(one: SettingAnswer) -> str:
-    return format_need(one.smallest_card_bytes or 0)
+def _card(tried: SettingAnswer) -> str:
+    return format_need(tried.smallest_card_bytes or 0)
 
 
-def _retries(one: SettingAnswer) -> str:
-    count = one.figure("capacity_retries")
+def _retries(tried: SettingAnswer) -> str:
+    count = tried.figure("capacity_retries")
     if count is None:
         return ""
     return f" with {format_count(count, 'retry', 'retries')}" if count else " without a retry"

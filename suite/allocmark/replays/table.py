@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from allocmark.replays.answer import ReplayAnswer, SettingAnswer
-from allocmark.replays.explained import explain
+from allocmark.replays.explanation import explain
 from allocmark.replays.non_allocator_memory import in_words
 from allocmark.replays.summary import summary
 from allocmark.system.units import format_bytes, format_count, format_need
@@ -38,9 +38,9 @@ def render(answer: ReplayAnswer) -> RenderableType:
     on_card = answer.card is not None
     for column in columns(on_card):
         table.add_column(column, justify="right", no_wrap=True)
-    for one in answer.settings:
-        if not one.reason:
-            table.add_row(*row(one, on_card))
+    for tried in answer.settings:
+        if not tried.reason:
+            table.add_row(*row(tried, on_card))
     parts: list[RenderableType] = [*map(Text, head), table, *map(Text, _notes(answer))]
     return Group(*parts)
 
@@ -50,53 +50,55 @@ def columns(on_card: bool) -> tuple[str, ...]:
     return (_ON_CARD, *_COLUMNS) if on_card else _COLUMNS
 
 
-def row(one: SettingAnswer, on_card: bool) -> list[str]:
+def row(tried: SettingAnswer, on_card: bool) -> list[str]:
     """Return a setting's cells, its name first."""
-    time = one.driver_time
-    waste = one.figures.get("waste_ratio")
-    counted = [one.figure(f"{'capacity_' * on_card}driver_{what}") for what in ("allocs", "frees")]
+    time = tried.driver_time
+    waste = tried.figures.get("waste_ratio")
+    counted = [
+        tried.figure(f"{'capacity_' * on_card}driver_{what}") for what in ("allocs", "frees")
+    ]
     calls = [count for count in counted if count is not None]
     return [
-        one.name + (" *" if one.setting.recorded else ""),
-        *([_fits(one)] if on_card else []),
-        _need(one.smallest_card_bytes) + ("" if one.settled else " ~"),
-        _need(one.no_retry_card_bytes),
-        _bytes(one.figure("peak_reserved_bytes")),
+        tried.name + (" *" if tried.setting.recorded else ""),
+        *([_fits(tried)] if on_card else []),
+        _need(tried.smallest_card_bytes) + ("" if tried.settled else " ~"),
+        _need(tried.no_retry_card_bytes),
+        _bytes(tried.figure("peak_reserved_bytes")),
         "-" if waste is None else f"{waste:.1%}",
         str(time.calls) if time else str(sum(calls)) if calls else "-",
         "-" if time is None else _seconds(time.seconds),
     ]
 
 
-def _fits(one: SettingAnswer) -> str:
-    if one.completes is None:
+def _fits(tried: SettingAnswer) -> str:
+    if tried.completes is None:
         return "-"
-    if not one.completes:
-        return f"fails at {one.figure('failed_event')}"
-    retries = one.figure("capacity_retries")
+    if not tried.completes:
+        return f"fails at {tried.figure('failed_event')}"
+    retries = tried.figure("capacity_retries")
     return "fits" if not retries else f"fits, {format_count(retries, 'retry', 'retries')}"
 
 
 def _notes(answer: ReplayAnswer) -> list[str]:
     explained = explain(answer)
-    told = [f"- {summary(answer)}", f"- {answer.agreement}"]
-    told += [f"- {sentence}" for sentence in (explained.sentences if explained else ())]
+    notes = [f"- {summary(answer)}", f"- {answer.agreement}"]
+    notes += [f"- {sentence}" for sentence in (explained.sentences if explained else ())]
     if answer.recorded is not None:
-        told.append("- *: the setting that the run was recorded under")
-    if not all(one.settled for one in answer.settings if not one.reason):
-        told.append("- ~: the search was cut off by its time, or could not run: it may be smaller")
-    told += [f"- {doubt}" for doubt in answer.doubts]
-    told += [f"- {one.name}: {one.reason}" for one in answer.settings if one.reason]
+        notes.append("- *: the setting that the run was recorded under")
+    if not all(tried.settled for tried in answer.settings if not tried.reason):
+        notes.append("- ~: the search was cut off by its time, or could not run: it may be smaller")
+    notes += [f"- {doubt}" for doubt in answer.doubts]
+    notes += [f"- {tried.name}: {tried.reason}" for tried in answer.settings if tried.reason]
     if answer.card is not None:
-        told += [
-            f"- {one.name} on this card: {one.reasons['completes']}"
-            for one in answer.settings
-            if not one.reason and one.completes is None and "completes" in one.reasons
+        notes += [
+            f"- {tried.name} on this card: {tried.reasons['completes']}"
+            for tried in answer.settings
+            if not tried.reason and tried.completes is None and "completes" in tried.reasons
         ]
-    if any(one.driver_time for one in answer.settings):
-        source = next(one.driver_time.source for one in answer.settings if one.driver_time)
-        told.append(f"- time in the driver is an estimate: calls times {source}")
-    return told
+    if any(tried.driver_time for tried in answer.settings):
+        source = next(tried.driver_time.source for tried in answer.settings if tried.driver_time)
+        notes.append(f"- time in the driver is an estimate: calls times {source}")
+    return notes
 
 
 def _bytes(value: int | None) -> str:

@@ -15,10 +15,7 @@ Tallies = dict[tuple[Scope, str], Group]
 
 
 def add(
-    tallies: Tallies,
-    kept: means.Kept,
-    steps: Sequence[float],
-    generator: np.random.Generator,
+    tallies: Tallies, kept: means.Kept, steps: Sequence[float], generator: np.random.Generator
 ) -> None:
     """Count what is said of the means as they are, and with each step in a third of a scope."""
     times = means.timed(kept)

@@ -26,8 +26,7 @@ def plant(couple: Couple, factor: float) -> Couple:
 def counted_up(couple: Couple) -> Couple:
     """Return the couple with one more in B, for figures that are counted."""
     return replace(
-        couple,
-        b={run: replace(f, value=f.value and f.value + 1) for run, f in couple.b.items()},
+        couple, b={run: replace(f, value=f.value and f.value + 1) for run, f in couple.b.items()}
     )
 
 

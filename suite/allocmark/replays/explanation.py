@@ -1,0 +1,58 @@
+"""Which event of which setting to explain: the memory breakdown there, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from allocmark.recording.importers.recording import BlockMap
+from allocmark.replays import breakdown_words
+from allocmark.replays.answer import ReplayAnswer
+from allocmark.replays.memory_breakdown import MemoryBreakdown, break_down
+
+_IN_JSON = {"inactive_split_bytes": "split_bytes", "pending_free_bytes": "stuck_bytes"}
+"""What is named otherwise in the answer as JSON."""
+
+
+def _keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {_IN_JSON.get(name, name): value for name, value in pairs}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One event: its map, its parts, under which setting, and whether a request failed there."""
+
+    under: str
+    failing: bool
+    map: BlockMap
+    breakdown: MemoryBreakdown
+    sentences: Sequence[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, the map left out."""
+        plain = asdict(self.breakdown, dict_factory=_keys)
+        return {"under": self.under, "failing": self.failing, **plain}
+
+
+def explain(answer: ReplayAnswer) -> Explanation | None:
+    """Explain the recorded setting, or the first that has a map; None without any.
+
+    A snapshot that was made as memory ran out is what is explained, and so is one without history.
+    """
+    recording = answer.recording
+    at_oom = recording.environment.get("why") == "oom"
+    if recording.end_map is not None and (at_oom or not recording.has_history):
+        return _explanation(answer, "the recorded run", at_oom, recording.end_map)
+    own = answer.recorded
+    for tried in ([own] if own else []) + list(answer.settings):
+        for at in ("failure", "peak"):
+            if at in tried.maps:
+                return _explanation(answer, tried.name, at == "failure", tried.maps[at])
+    return None
+
+
+def _explanation(answer: ReplayAnswer, under: str, failing: bool, found: BlockMap) -> Explanation:
+    breakdown = break_down(found, answer.recording)
+    lines = breakdown_words.sentences(breakdown, under, failing, answer.recording)
+    return Explanation(under, failing, found, breakdown, lines)
