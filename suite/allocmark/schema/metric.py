@@ -9,6 +9,10 @@ from typing import Literal
 from allocmark.schema.figure import Axis, Figure, Kind
 
 Better = Literal["less", "more", "neither"]
+_UNITS = {"seconds": "s"} | {
+    unit: unit for unit in ("bytes", "ns", "ratio", "share", "event", "retries", "runs", "segments")
+}
+"""By the last word of a metric's name that is one of these; others are counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +99,23 @@ class Metric:
             axes=axes or {},
             reason=reason,
         )
+
+
+def declared_in(names: Mapping[str, object]) -> tuple[Metric, ...]:
+    """Return the metrics among a module's names, in their order."""
+    return tuple(value for value in names.values() if isinstance(value, Metric))
+
+
+def metric(
+    experiment: str,
+    kind: Kind,
+    name: str,
+    help: str,
+    *axes: str,
+    unit: str | None = None,
+    better: Better = "less",
+) -> Metric:
+    """Return a metric of that experiment and kind, whose name tells its unit if none is given."""
+    if unit is None:
+        unit = next((_UNITS[word] for word in reversed(name.split("_")) if word in _UNITS), "count")
+    return Metric(experiment, name, unit, kind, axes, help, better)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from allocmark.schema.metric import Metric
+from allocmark.schema.metric import Metric, declared_in
 
 
 @cache
@@ -21,8 +21,8 @@ def declared() -> Mapping[str, Mapping[str, Metric]]:
     found: dict[str, Mapping[str, Metric]] = {}
     for module in pkgutil.iter_modules(__path__):
         values = vars(importlib.import_module(f"{__name__}.{module.name}"))
-        metrics = [value for value in values.values() if isinstance(value, Metric)]
-        found[values["EXPERIMENT"]] = MappingProxyType({m.name: m for m in metrics})
+        own = {metric.name: metric for metric in declared_in(values)}
+        found[values["EXPERIMENT"]] = MappingProxyType(own)
     return MappingProxyType(found)
 
 

@@ -4,35 +4,22 @@ from __future__ import annotations
 
 from functools import partial
 
-from allocmark.schema.metric import Metric
+from allocmark.schema.metric import metric
 
 EXPERIMENT = "capacity"
-_metric = partial(Metric, EXPERIMENT)
+_sampled = partial(metric, EXPERIMENT, "sampled")
 
 SEARCH = "search"
 """The series of the search's runs."""
 
-_WORKLOAD = ("workload",)
-SMALLEST_CAPACITY_BYTES = _metric(
-    "smallest_capacity_bytes", "bytes", "sampled", _WORKLOAD, "the smallest capacity that completes"
+SMALLEST_CAPACITY_BYTES = _sampled(
+    "smallest_capacity_bytes", "the smallest capacity that completes", "workload"
 )
-CAPACITY_RATIO = _metric(
-    "capacity_ratio",
-    "ratio",
-    "sampled",
-    _WORKLOAD,
-    "the same over the live peak: 1 is the least any allocator needs",
+CAPACITY_RATIO = _sampled(
+    "capacity_ratio", "the same over the live peak: 1 is the least any allocator needs", "workload"
 )
-RESOLUTION_BYTES = _metric(
-    "resolution_bytes", "bytes", "sampled", _WORKLOAD, "the last step of the search"
+RESOLUTION_BYTES = _sampled("resolution_bytes", "the last step of the search", "workload")
+UNLIMITED_DEVICE_BYTES = _sampled(
+    "unlimited_device_bytes", "what is held without a limit, where the search begins", "workload"
 )
-UNLIMITED_DEVICE_BYTES = _metric(
-    "unlimited_device_bytes",
-    "bytes",
-    "sampled",
-    _WORKLOAD,
-    "what is held without a limit, where the search begins",
-)
-SEARCH_RUNS = _metric(
-    "search_runs", "runs", "sampled", _WORKLOAD, "runs of the workload that the search took"
-)
+SEARCH_RUNS = _sampled("search_runs", "runs of the workload that the search took", "workload")

@@ -4,70 +4,48 @@ from __future__ import annotations
 
 from functools import partial
 
-from allocmark.schema.metric import Metric
+from allocmark.schema.metric import metric
 
 EXPERIMENT = "context"
-_metric = partial(Metric, EXPERIMENT)
+_exact = partial(metric, EXPERIMENT, "exact")
+_sampled = partial(metric, EXPERIMENT, "sampled")
+_time = partial(metric, EXPERIMENT, "time")
 
-STAGES = IMPORT, INIT, CONTEXT, TENSOR, KERNEL, MEMSET, PRODUCT = (
-    "import",
-    "init",
-    "context",
-    "first tensor",
-    "first kernel",
-    "first memset",
-    "first matrix product",
-)
+IMPORT, INIT, CONTEXT, TENSOR, KERNEL = "import", "init", "context", "first tensor", "first kernel"
+MEMSET, PRODUCT = "first memset", "first matrix product"
+STAGES = (IMPORT, INIT, CONTEXT, TENSOR, KERNEL, MEMSET, PRODUCT)
 """Values of ``stage``, in order; ``first memset`` is that of a subject that brings no kernel."""
 LOADINGS = LAZY, EAGER = ("LAZY", "EAGER")
 """Values of ``module_loading`` (CUDA_MODULE_LOADING)."""
 LIMITS = DEFAULT, STACK, HEAP, PRINTF = ("default", "stack", "heap", "printf")
 """Values of ``limit``: the stack is bytes a thread; of ``default``, ``limit_bytes`` is 0."""
 
-STAGE_SECONDS = _metric(
-    *("stage_seconds", "s", "time", ("stage", "module_loading")),
-    "wall time of that stage until the GPU has finished it",
-)
 _STAGE = ("stage", "module_loading")
-STAGE_SECONDS = _metric("stage_seconds", "s", "time", _STAGE, "wall time until the GPU is done")
-STAGE_BYTES = _metric(
-    "stage_bytes", "bytes", "sampled", (*_STAGE, "meter"), "device memory that the stage added"
-)
-TOTAL_BYTES = _metric(
-    "total_bytes", "bytes", "sampled", (*_STAGE, "meter"), "the same since before the import"
-)
-CONTEXT_CREATED = _metric(
+STAGE_SECONDS = _time("stage_seconds", "wall time until the GPU is done", *_STAGE)
+STAGE_BYTES = _sampled("stage_bytes", "device memory that the stage added", *_STAGE, "meter")
+TOTAL_BYTES = _sampled("total_bytes", "the same since before the import", *_STAGE, "meter")
+CONTEXT_CREATED = _exact(
     "context_created",
-    "count",
-    "exact",
-    ("call",),
-    "1 where the process holds the primary context after the call, else 0",
+    "1 where the process holds the primary context after the call",
+    "call",
     better="neither",
 )
-CALL_BYTES = _metric(
-    "call_bytes", "bytes", "sampled", ("call", "meter"), "what the GPU has in use more after it"
-)
-LIMITED_CONTEXT_BYTES = _metric(
+CALL_BYTES = _sampled("call_bytes", "what the GPU has in use more after it", "call", "meter")
+LIMITED_CONTEXT_BYTES = _sampled(
     "limited_context_bytes",
-    "bytes",
-    "sampled",
-    ("limit", "limit_bytes", "meter"),
-    "context with a kernel launched in it, under a device limit",
+    "context and a kernel under a device limit",
+    "limit",
+    "limit_bytes",
+    "meter",
 )
-LIVE_BYTES = _metric(
+LIVE_BYTES = _sampled(
     "live_bytes",
+    "what so many live allocations of that size add",
     "bytes",
-    "sampled",
-    ("bytes", "count", "meter"),
-    "what so many live cuMemAlloc allocations of that size add",
+    "count",
+    "meter",
 )
-PROCESSES_BYTES = _metric(
-    "processes_bytes",
-    "bytes",
-    "sampled",
-    ("processes", "meter"),
-    "what so many idle contexts hold together",
+PROCESSES_BYTES = _sampled(
+    "processes_bytes", "what so many idle contexts hold together", "processes", "meter"
 )
-PROCESS_BYTES = _metric(
-    "process_bytes", "bytes", "sampled", ("processes", "meter"), "what each of them holds"
-)
+PROCESS_BYTES = _sampled("process_bytes", "what each of them holds", "processes", "meter")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from allocmark.schema.metric import Metric
+from allocmark.schema.metric import declared_in, metric
 
 EXPERIMENT = "fragmentation"
-_metric = partial(Metric, EXPERIMENT)
+_exact = partial(metric, EXPERIMENT, "exact")
+_sampled = partial(metric, EXPERIMENT, "sampled")
+_time = partial(metric, EXPERIMENT, "time")
 
 MEMORY = "memory"
 """The series of bytes at about 300 events of a workload."""
@@ -16,74 +18,44 @@ EVERY_EVENT = "every-event"
 DRIVER_REQUESTS = "driver-requests"
 """The series of requests to the driver: 0 refused, below 0 given back."""
 
-_WORKLOAD = ("workload",)
-PEAK_REQUESTED_BYTES = _metric(
+PEAK_REQUESTED_BYTES = _exact(
     "peak_requested_bytes",
-    "bytes",
-    "exact",
-    _WORKLOAD,
     "most bytes the program holds at once: the live peak",
+    "workload",
     better="neither",
 )
-PEAK_ALLOCATED_BYTES = _metric(
-    "peak_allocated_bytes", "bytes", "exact", _WORKLOAD, "the same after the allocator's rounding"
+PEAK_ALLOCATED_BYTES = _exact(
+    "peak_allocated_bytes", "the same after the allocator's rounding", "workload"
 )
-PEAK_RESERVED_BYTES = _metric(
+PEAK_RESERVED_BYTES = _exact(
     "peak_reserved_bytes",
-    "bytes",
-    "exact",
-    _WORKLOAD,
     "most bytes held from the driver; `device_bytes` where there is no such counter",
+    "workload",
 )
-DEVICE_BYTES = _metric(
-    "device_bytes", "bytes", "sampled", _WORKLOAD, "largest fall of the device's free memory"
-)
-WASTE_RATIO = _metric(
-    "waste_ratio", "ratio", "exact", _WORKLOAD, "1 - peak_requested_bytes / peak_reserved_bytes"
-)
-LARGEST_FREE_BYTES = _metric(
+DEVICE_BYTES = _sampled("device_bytes", "largest fall of the device's free memory", "workload")
+WASTE_RATIO = _exact("waste_ratio", "1 - peak_requested_bytes / peak_reserved_bytes", "workload")
+LARGEST_FREE_BYTES = _exact(
     "largest_free_bytes",
-    "bytes",
-    "exact",
-    _WORKLOAD,
     "largest cached block that could be handed out at the live peak",
+    "workload",
     better="more",
 )
-SEGMENTS = _metric(
-    "segments", "segments", "exact", _WORKLOAD, "pieces of driver memory at the live peak"
+SEGMENTS = _exact("segments", "pieces of driver memory at the live peak", "workload")
+DRIVER_ALLOCS = _exact(
+    "driver_allocs", "requests for memory to the driver", "workload", unit="calls"
 )
-DRIVER_ALLOCS = _metric(
-    "driver_allocs", "calls", "exact", _WORKLOAD, "requests for memory to the driver"
-)
-DRIVER_FREES = _metric("driver_frees", "calls", "exact", _WORKLOAD, "releases to the driver")
-RETRIES = _metric(
-    "retries", "retries", "exact", _WORKLOAD, "allocations tried again after releasing the cache"
-)
-OOMS = _metric("ooms", "failures", "exact", _WORKLOAD, "failed allocations")
-HIT_SHARE = _metric(
+DRIVER_FREES = _exact("driver_frees", "releases to the driver", "workload", unit="calls")
+RETRIES = _exact("retries", "allocations tried again after releasing the cache", "workload")
+OOMS = _exact("ooms", "failed allocations", "workload", unit="failures")
+HIT_SHARE = _exact(
     "hit_share",
-    "ratio",
-    "exact",
-    _WORKLOAD,
     "share of allocations without a driver call: 1 - driver_allocs / allocations",
+    "workload",
+    unit="ratio",
     better="more",
 )
-REPLAY_SECONDS = _metric(
-    "replay_seconds", "seconds", "time", _WORKLOAD, "host time in allocator calls of one run"
+REPLAY_SECONDS = _time(
+    "replay_seconds", "host time in allocator calls of one run", "workload", unit="seconds"
 )
-VECTOR = (
-    PEAK_REQUESTED_BYTES,
-    PEAK_ALLOCATED_BYTES,
-    PEAK_RESERVED_BYTES,
-    DEVICE_BYTES,
-    WASTE_RATIO,
-    LARGEST_FREE_BYTES,
-    SEGMENTS,
-    DRIVER_ALLOCS,
-    DRIVER_FREES,
-    RETRIES,
-    OOMS,
-    HIT_SHARE,
-    REPLAY_SECONDS,
-)
+VECTOR = declared_in(globals())
 """In the order of the table."""

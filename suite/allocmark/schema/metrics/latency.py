@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from allocmark.schema.metric import Metric
+from allocmark.schema.metric import metric
 
 EXPERIMENT = "latency"
-_metric = partial(Metric, EXPERIMENT)
+_time = partial(metric, EXPERIMENT, "time")
 
 PATHS = FIRST, MISS, HIT, GIVE_BACK = ("first", "miss", "hit", "give-back")
 """Values of ``path``: the first call of that size in the process; nothing is cached and the driver
@@ -19,36 +19,21 @@ WAITS = HOST, COMPLETE = ("host", "complete")
 """Values of ``wait``: until the call returns, or until the stream is synchronized after it."""
 
 _CELL = ("path", "call", "level", "wait", "bytes")
-CALL_NS = _metric("call_ns", "ns", "time", _CELL, "one call, or an alloc and its free")
-CALL_P99_NS = _metric(
-    "call_p99_ns", "ns", "time", _CELL, "99th percentile of hits timed one by one, clock included"
+CALL_NS = _time("call_ns", "one call, or an alloc and its free", *_CELL)
+CALL_P99_NS = _time(
+    "call_p99_ns", "99th percentile of hits timed one by one, clock included", *_CELL
 )
-EMPTY_PAIR_NS = _metric(
+EMPTY_PAIR_NS = _time(
     "empty_pair_ns",
-    "ns",
-    "time",
-    ("level",),
     "a pair of functions that do nothing, in the same loop",
+    "level",
     better="neither",
 )
-CLOCK_NS = _metric(
-    "clock_ns",
-    "ns",
-    "time",
-    ("level",),
-    "two readings of the clock with nothing in between",
-    better="neither",
+CLOCK_NS = _time(
+    "clock_ns", "two readings of the clock with nothing in between", "level", better="neither"
 )
-CROSS_CHECK_LOOP_NS = _metric(
-    "cross_check_loop_ns", "ns", "time", ("bytes",), "a torch hit pair by the native loop"
+CROSS_CHECK_LOOP_NS = _time("cross_check_loop_ns", "a torch hit pair by the native loop", "bytes")
+CROSS_CHECK_PROGRAM_NS = _time(
+    "cross_check_program_ns", "the same by a program that shares no code with it, in turns", "bytes"
 )
-CROSS_CHECK_PROGRAM_NS = _metric(
-    "cross_check_program_ns",
-    "ns",
-    "time",
-    ("bytes",),
-    "the same by a program that shares no code with it, in turns",
-)
-CROSS_CHECK_RATIO = _metric(
-    "cross_check_ratio", "ratio", "time", ("bytes",), "program over loop, turn by turn"
-)
+CROSS_CHECK_RATIO = _time("cross_check_ratio", "program over loop, turn by turn", "bytes")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from allocmark.schema.metric import Metric
+from allocmark.schema.metric import Metric, metric
 
 EXPERIMENT = "several_gpus"
-_metric = partial(Metric, EXPERIMENT)
+_exact = partial(metric, EXPERIMENT, "exact")
+_sampled = partial(metric, EXPERIMENT, "sampled")
+_time = partial(metric, EXPERIMENT, "time")
 
 VISIBLE = ONE, ALL = ("one", "all")
 """Values of ``visible``: what CUDA_VISIBLE_DEVICES leaves."""
@@ -25,72 +27,58 @@ ONE_GPU_VISIBLE = "CUDA_VISIBLE_DEVICES=1"
 """Value of ``call``: the program in a process that sees the second GPU only."""
 
 
-def _bytes(part: str, axes: tuple[str, ...], help: str) -> Metric:
-    return _metric(f"{part}_bytes", "bytes", "sampled", (*axes, "gpu", "meter"), help)
+def _bytes(part: str, help: str, *axes: str) -> Metric:
+    return _sampled(f"{part}_bytes", help, *axes, "gpu", "meter")
 
 
-def _context(part: str, axes: tuple[str, ...]) -> Metric:
+def _context(part: str, *axes: str) -> Metric:
     help = "1 where the process holds the primary context of that GPU"
-    return _metric(f"{part}_context", "count", "exact", (*axes, "gpu"), help)
+    return _exact(f"{part}_context", help, *axes, "gpu")
 
 
-def _listed(part: str, axes: tuple[str, ...]) -> Metric:
-    help = "1 where NVML lists the process on that GPU"
-    return _metric(f"{part}_listed", "count", "exact", (*axes, "gpu"), help)
+def _listed(part: str, *axes: str) -> Metric:
+    return _exact(f"{part}_listed", "1 where NVML lists the process on that GPU", *axes, "gpu")
 
 
 _MODE = ("visible", "point")
-MODE_BYTES = _bytes("mode", _MODE, "TensorFlow's modes: taken on each GPU since the start")
-MODE_CONTEXT, MODE_LISTED = _context("mode", _MODE), _listed("mode", _MODE)
-MODE_SHARE = _metric(
-    "mode_share", "share", "sampled", (*_MODE, "gpu"), "bytes by nvml_device over that GPU's memory"
+MODE_BYTES = _bytes("mode", "TensorFlow's modes: taken on each GPU since the start", *_MODE)
+MODE_CONTEXT, MODE_LISTED = _context("mode", *_MODE), _listed("mode", *_MODE)
+MODE_SHARE = _sampled("mode_share", "bytes by nvml_device over that GPU's memory", *_MODE, "gpu")
+DEVICE_SECONDS = _time(
+    "device_seconds", "devices listed and created, in a fresh process", "visible"
 )
-DEVICE_SECONDS = _metric(
-    "device_seconds", "s", "time", ("visible",), "devices listed and created, in a fresh process"
-)
-FIRST_TENSOR_SECONDS = _metric(
-    "first_tensor_seconds", "s", "time", ("visible",), "then a tensor on GPU 0"
-)
-OTHER_TENSORS_SECONDS = _metric(
-    "other_tensors_seconds", "s", "time", ("visible",), "then one on each other GPU"
-)
-TOUCH_BYTES = _bytes("touch", ("touched",), "torch, when so many GPUs have got a tensor")
-TOUCH_CONTEXT, TOUCH_LISTED = _context("touch", ("touched",)), _listed("touch", ("touched",))
-TOUCH_SECONDS = _metric("touch_seconds", "s", "time", ("touched",), "the last of these tensors")
-STRAY_BYTES = _bytes("stray", ("call",), "torch, programs that work on GPU 1 only: stray on GPU 0")
-STRAY_CONTEXT, STRAY_LISTED = _context("stray", ("call",)), _listed("stray", ("call",))
+FIRST_TENSOR_SECONDS = _time("first_tensor_seconds", "then a tensor on GPU 0", "visible")
+OTHER_TENSORS_SECONDS = _time("other_tensors_seconds", "then one on each other GPU", "visible")
+TOUCH_BYTES = _bytes("touch", "torch, when so many GPUs have got a tensor", "touched")
+TOUCH_CONTEXT, TOUCH_LISTED = _context("touch", "touched"), _listed("touch", "touched")
+TOUCH_SECONDS = _time("touch_seconds", "the last of these tensors", "touched")
+STRAY_BYTES = _bytes("stray", "torch, programs that work on GPU 1 only: stray on GPU 0", "call")
+STRAY_CONTEXT, STRAY_LISTED = _context("stray", "call"), _listed("stray", "call")
 _PEER = ("contexts", "peers")
-PEER_BYTES = _bytes("peer", _PEER, "cudart, added by cudaDeviceEnablePeerAccess with so many")
-PEER_CONTEXT, PEER_LISTED = _context("peer", _PEER), _listed("peer", _PEER)
-CAN_ACCESS = _metric("can_access", "count", "exact", ("gpu", "peer"), "cudaDeviceCanAccessPeer")
-MALLOC_NS = _metric(
+PEER_BYTES = _bytes("peer", "cudart, added by cudaDeviceEnablePeerAccess with so many", *_PEER)
+PEER_CONTEXT, PEER_LISTED = _context("peer", *_PEER), _listed("peer", *_PEER)
+CAN_ACCESS = _exact("can_access", "cudaDeviceCanAccessPeer", "gpu", "peer")
+MALLOC_NS = _time(
     "malloc_ns",
-    "ns",
-    "time",
-    ("peers", "bytes"),
     "cudaMalloc on GPU 0, access enabled both ways with so many others",
+    "peers",
+    "bytes",
 )
-FREE_NS = _metric("free_ns", "ns", "time", ("peers", "bytes"), "cudaFree likewise")
-COPY_BYTES = _bytes("copy", ("copied_to",), "torch, a tensor copied from GPU 0 to so many others")
-COPY_CONTEXT, COPY_LISTED = _context("copy", ("copied_to",)), _listed("copy", ("copied_to",))
-COPY_SECONDS = _metric(
+FREE_NS = _time("free_ns", "cudaFree likewise", "peers", "bytes")
+COPY_BYTES = _bytes("copy", "torch, a tensor copied from GPU 0 to so many others", "copied_to")
+COPY_CONTEXT, COPY_LISTED = _context("copy", "copied_to"), _listed("copy", "copied_to")
+COPY_SECONDS = _time(
     "copy_seconds",
-    "s",
-    "time",
-    ("peer", "copy"),
     "20 MiB from GPU 0 to that GPU: the first time, which enables access, and the next",
+    "peer",
+    "copy",
 )
-MISS_NS = _metric(
+MISS_NS = _time(
     "miss_ns",
-    "ns",
-    "time",
-    ("copied_to", "bytes"),
     "torch.empty on GPU 0 with an empty cache, after copies to so many others",
+    "copied_to",
+    "bytes",
 )
-ACCESS_ENABLED = _metric(
-    "access_enabled",
-    "count",
-    "exact",
-    ("gpu", "peer"),
-    "1 where torch's copies have given that GPU access to its peer",
+ACCESS_ENABLED = _exact(
+    "access_enabled", "1 where torch's copies have given that GPU access to its peer", "gpu", "peer"
 )

@@ -4,51 +4,31 @@ from __future__ import annotations
 
 from functools import partial
 
-from allocmark.schema.metric import Metric
+from allocmark.schema.metric import Metric, declared_in, metric
 
 EXPERIMENT = "pressure"
-_metric = partial(Metric, EXPERIMENT)
+_exact = partial(metric, EXPERIMENT, "exact")
+_sampled = partial(metric, EXPERIMENT, "sampled")
 
-POINTS = BEFORE, TAKEN, HALF_FREED, HALF_EMPTIED, ALL_FREED, ALL_EMPTIED = (
-    "before",
-    "1 GiB taken",
-    "half freed",
-    "half freed, cache emptied",
-    "all freed",
-    "all freed, cache emptied",
-)
+BEFORE, TAKEN = "before", "1 GiB taken"
+HALF_FREED, HALF_EMPTIED = "half freed", "half freed, cache emptied"
+ALL_FREED, ALL_EMPTIED = "all freed", "all freed, cache emptied"
+POINTS = (BEFORE, TAKEN, HALF_FREED, HALF_EMPTIED, ALL_FREED, ALL_EMPTIED)
 """Values of ``point``, in the order of the program."""
 
-WHYS = LIVE_BLOCKS, INACTIVE_SPLIT, FREE_SEGMENTS, OUTSIDE = (
-    "live blocks",
-    "free in segments with live blocks",
-    "free segments",
-    "outside the allocator",
-)
+LIVE_BLOCKS, INACTIVE_SPLIT = "live blocks", "free in segments with live blocks"
+FREE_SEGMENTS, OUTSIDE = "free segments", "outside the allocator"
+WHYS = (LIVE_BLOCKS, INACTIVE_SPLIT, FREE_SEGMENTS, OUTSIDE)
 """Values of ``why``: what memory is held for."""
 
 ALLOCATED, RESERVED = "allocated", "reserved"
-STATS_REQUESTED = "memory_stats requested"
-STATS_ACTIVE = "memory_stats active"
-STATS_INACTIVE_SPLIT = "memory_stats inactive_split"
-SUMMARY_ALLOCATED = "memory_summary allocated"
-SUMMARY_RESERVED = "memory_summary reserved"
-SUMMARY_NON_RELEASABLE = "memory_summary non-releasable"
-MEM_GET_INFO_USED = "cudaMemGetInfo used"
-NVML_PROCESS, NVML_DEVICE = "NVML process", "NVML device"
-COUNTERS = (
-    ALLOCATED,
-    RESERVED,
-    STATS_REQUESTED,
-    STATS_ACTIVE,
-    STATS_INACTIVE_SPLIT,
-    SUMMARY_ALLOCATED,
-    SUMMARY_RESERVED,
-    SUMMARY_NON_RELEASABLE,
-    MEM_GET_INFO_USED,
-    NVML_PROCESS,
-    NVML_DEVICE,
-)
+STATS = ("memory_stats requested", "memory_stats active", "memory_stats inactive_split")
+STATS_REQUESTED, STATS_ACTIVE, STATS_INACTIVE_SPLIT = STATS
+SUMMARY = tuple(f"memory_summary {what}" for what in ("allocated", "reserved", "non-releasable"))
+SUMMARY_ALLOCATED, SUMMARY_RESERVED, SUMMARY_NON_RELEASABLE = SUMMARY
+OF_DEVICE = ("cudaMemGetInfo used", "NVML process", "NVML device")
+MEM_GET_INFO_USED, NVML_PROCESS, NVML_DEVICE = OF_DEVICE
+COUNTERS = (ALLOCATED, RESERVED, *STATS, *SUMMARY, *OF_DEVICE)
 """Values of ``counter``."""
 
 SIGNS = CACHE_SHARE, UNRETURNABLE_SHARE = ("cache_share", "unreturnable_share")
@@ -63,108 +43,65 @@ NO_LEAD = f"it ended before event {LEAD_EVENTS}: no reading lies {LEAD_EVENTS} e
 TOWARDS_OOM = "towards-oom"
 """The series of counters on the way."""
 
-SHOWN_BYTES = _metric(
-    "shown_bytes",
-    "bytes",
-    "exact",
-    ("point", "counter"),
-    "what that counter shows at that point",
-    better="neither",
+SHOWN_BYTES = _exact(
+    "shown_bytes", "what that counter shows at that point", "point", "counter", better="neither"
 )
-KEPT_BYTES = _metric(
-    "kept_bytes", "bytes", "exact", ("point", "why"), "what the process still holds, and why"
-)
-FIRST_RESERVED_BYTES = _metric(
+KEPT_BYTES = _exact("kept_bytes", "what the process still holds, and why", "point", "why")
+FIRST_RESERVED_BYTES = _exact(
     "first_reserved_bytes",
-    "bytes",
-    "exact",
-    ("bytes",),
     "reserved after one request of that size from nothing",
+    "bytes",
     better="neither",
 )
-SUMMARY_AGREES = _metric(
+SUMMARY_AGREES = _exact(
     "summary_agrees",
-    "share",
-    "exact",
-    ("point",),
     "1 where memory_summary shows what the block map does, in the units it prints",
+    "point",
+    unit="share",
     better="more",
 )
+_RUN = ("workload", "capacity_ratio")
 
 
-def _on_the_way(name: str, unit: str, help: str) -> Metric:
-    return _metric(name, unit, "sampled", ("workload", "capacity_ratio"), help, better="neither")
+def _seen(name: str, help: str, unit: str | None = None) -> Metric:
+    return _sampled(name, help, *_RUN, unit=unit, better="neither")
 
 
-CAPACITY_BYTES = _on_the_way("capacity_bytes", "bytes", "what the ballast left to the process")
-COMPLETED = _metric(
-    "completed",
-    "share",
-    "sampled",
-    ("workload", "capacity_ratio"),
-    "1 where the workload completed",
-    better="more",
+CAPACITY_BYTES = _seen("capacity_bytes", "what the ballast left to the process")
+COMPLETED = _sampled(
+    "completed", "1 where the workload completed", *_RUN, unit="share", better="more"
 )
-FAILED_EVENT = _on_the_way("failed_event", "event", "the event that failed")
-FAILED_REQUEST_BYTES = _on_the_way("failed_request_bytes", "bytes", "what it requested")
-FAILED_CACHED_BYTES = _on_the_way(
-    "failed_cached_bytes", "bytes", "reserved less allocated as it failed"
+FAILED_EVENT = _seen("failed_event", "the event that failed")
+FAILED_REQUEST_BYTES = _seen("failed_request_bytes", "what it requested")
+FAILED_CACHED_BYTES = _seen("failed_cached_bytes", "reserved less allocated as it failed")
+FAILED_LARGEST_FREE_BYTES = _seen("failed_largest_free_bytes", "of it the largest block")
+FAILED_DEVICE_FREE_BYTES = _seen("failed_device_free_bytes", "what was free outside the allocator")
+RETRIES = _seen("retries", "allocations tried again after releasing the cache")
+RETRIES_BEFORE = _seen("retries_before", "of these, seen early enough to act on")
+CACHE_SHARE_MAX = _seen("cache_share_max", "largest 1 - allocated / reserved", "ratio")
+CACHE_SHARE_MAX_BEFORE = _seen("cache_share_max_before", "the same, seen early enough", "ratio")
+CACHE_SHARE_LAST_BEFORE = _seen("cache_share_last_before", "its last reading early enough", "ratio")
+INACTIVE_SPLIT_BYTES_MAX_BEFORE = _seen(
+    "inactive_split_bytes_max_before", "most inactive split bytes seen early enough"
 )
-FAILED_LARGEST_FREE_BYTES = _on_the_way(
-    "failed_largest_free_bytes", "bytes", "of it the largest block"
+RESERVED_SHARE_LAST_BEFORE = _seen(
+    "reserved_share_last_before", "reserved over capacity, last reading early enough", "ratio"
 )
-FAILED_DEVICE_FREE_BYTES = _on_the_way(
-    "failed_device_free_bytes", "bytes", "what was free outside the allocator"
-)
-RETRIES = _on_the_way("retries", "retries", "allocations tried again after releasing the cache")
-RETRIES_BEFORE = _on_the_way("retries_before", "retries", "of these, seen early enough to act on")
-CACHE_SHARE_MAX = _on_the_way("cache_share_max", "ratio", "largest 1 - allocated / reserved")
-CACHE_SHARE_MAX_BEFORE = _on_the_way(
-    "cache_share_max_before", "ratio", "the same, seen early enough"
-)
-CACHE_SHARE_LAST_BEFORE = _on_the_way(
-    "cache_share_last_before", "ratio", "its last reading early enough"
-)
-INACTIVE_SPLIT_BYTES_MAX_BEFORE = _on_the_way(
-    "inactive_split_bytes_max_before", "bytes", "most inactive split bytes seen early enough"
-)
-RESERVED_SHARE_LAST_BEFORE = _on_the_way(
-    "reserved_share_last_before", "ratio", "reserved over capacity, last reading early enough"
-)
-UNRETURNABLE_SHARE_MAX_BEFORE = _on_the_way(
+UNRETURNABLE_SHARE_MAX_BEFORE = _seen(
     "unreturnable_share_max_before",
-    "ratio",
     "live and inactive split bytes over capacity, the most seen early enough",
+    "ratio",
 )
-FIRST_RETRY_EVENT = _on_the_way(
-    "first_retry_event", "event", "first event looked at that showed a retry"
-)
-FIRST_ABOVE_EVENT = _metric(
+FIRST_RETRY_EVENT = _seen("first_retry_event", "first event looked at that showed a retry")
+FIRST_ABOVE_EVENT = _sampled(
     "first_above_event",
-    "event",
-    "sampled",
-    ("workload", "capacity_ratio", "sign", "above"),
     "first event looked at that showed a larger share",
+    *_RUN,
+    "sign",
+    "above",
     better="neither",
 )
-ON_THE_WAY = (
-    CAPACITY_BYTES,
-    COMPLETED,
-    FAILED_EVENT,
-    FAILED_REQUEST_BYTES,
-    FAILED_CACHED_BYTES,
-    FAILED_LARGEST_FREE_BYTES,
-    FAILED_DEVICE_FREE_BYTES,
-    RETRIES,
-    RETRIES_BEFORE,
-    CACHE_SHARE_MAX,
-    CACHE_SHARE_MAX_BEFORE,
-    CACHE_SHARE_LAST_BEFORE,
-    INACTIVE_SPLIT_BYTES_MAX_BEFORE,
-    RESERVED_SHARE_LAST_BEFORE,
-    UNRETURNABLE_SHARE_MAX_BEFORE,
-    FIRST_RETRY_EVENT,
-)
+ON_THE_WAY = tuple(own for own in declared_in(globals()) if own.axes == _RUN)
 """Of each run of a workload in a capacity, in the order of the table."""
-SEEN_BEFORE = tuple(metric for metric in ON_THE_WAY if metric.name.endswith("_before"))
+SEEN_BEFORE = tuple(own for own in ON_THE_WAY if own.name.endswith("_before"))
 """Those that a run has only where something was read early enough."""

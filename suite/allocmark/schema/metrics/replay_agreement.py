@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from functools import partial
 
-from allocmark.schema.metric import Metric
+from allocmark.schema.metric import metric
 
 EXPERIMENT = "replay_agreement"
-_metric = partial(Metric, EXPERIMENT)
+_sampled = partial(metric, EXPERIMENT, "sampled")
 
-_ALLOCATOR = ("allocator",)
-REAL_PEAK_RESERVED_BYTES = _metric(
-    "real_peak_reserved_bytes", "bytes", "sampled", _ALLOCATOR, "peak of the program itself"
+REAL_PEAK_RESERVED_BYTES = _sampled(
+    "real_peak_reserved_bytes", "peak of the program itself", "allocator"
 )
-EMULATED_REPLAY_PEAK_RESERVED_BYTES = _metric(
-    "emulated_replay_peak_reserved_bytes",
-    "bytes",
-    "sampled",
-    _ALLOCATOR,
-    "peak of its replay on the emulated driver",
+EMULATED_REPLAY_PEAK_RESERVED_BYTES = _sampled(
+    "emulated_replay_peak_reserved_bytes", "peak of its replay on the emulated driver", "allocator"
 )
-EMULATED_DIFFERENCE_RATIO = _metric(
-    "emulated_difference_ratio", "ratio", "sampled", _ALLOCATOR, "that over the real peak, less 1"
+EMULATED_DIFFERENCE_RATIO = _sampled(
+    "emulated_difference_ratio", "that over the real peak, less 1", "allocator"
 )
-GPU_REPLAY_PEAK_RESERVED_BYTES = _metric(
-    "gpu_replay_peak_reserved_bytes", "bytes", "sampled", _ALLOCATOR, "peak of its replay on a GPU"
+GPU_REPLAY_PEAK_RESERVED_BYTES = _sampled(
+    "gpu_replay_peak_reserved_bytes", "peak of its replay on a GPU", "allocator"
 )
-GPU_DIFFERENCE_RATIO = _metric(
-    "gpu_difference_ratio", "ratio", "sampled", _ALLOCATOR, "that over the real peak, less 1"
+GPU_DIFFERENCE_RATIO = _sampled(
+    "gpu_difference_ratio", "that over the real peak, less 1", "allocator"
 )

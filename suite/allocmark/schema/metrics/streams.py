@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from allocmark.schema.metric import Metric
+from allocmark.schema.metric import metric
 
 EXPERIMENT = "streams"
-_metric = partial(Metric, EXPERIMENT)
+_exact = partial(metric, EXPERIMENT, "exact")
+_time = partial(metric, EXPERIMENT, "time")
 
 USES = PRIVATE, HANDOFF, ONE_SHOT = ("private", "handoff", "one-shot")
 """Values of ``use``: each block on its own stream; handed to the next one with ``record_stream``;
@@ -20,43 +21,29 @@ THREAD_STREAMS = OWN, SHARED = ("own", "shared")
 """Values of ``stream``: one for each thread, or one for all."""
 
 _TASK = ("use", "streams", "bytes")
-RESERVED_BYTES = _metric(
-    "reserved_bytes",
-    "bytes",
-    "exact",
-    _TASK,
-    "reserved when all blocks have been freed, before any synchronization",
+RESERVED_BYTES = _exact(
+    "reserved_bytes", "reserved when all blocks have been freed, before any synchronization", *_TASK
 )
-PEAK_RESERVED_BYTES = _metric(
-    "peak_reserved_bytes", "bytes", "exact", _TASK, "the most reserved on the way"
-)
-PAIR_NS = _metric(
-    "pair_ns", "ns", "time", _TASK, "alloc and free of a task, `record_stream` between in a handoff"
-)
-HELD_BYTES = _metric(
-    "held_bytes", "bytes", "exact", ("pool", "stage"), "reserved bytes beyond those before"
-)
+PEAK_RESERVED_BYTES = _exact("peak_reserved_bytes", "the most reserved on the way", *_TASK)
+PAIR_NS = _time("pair_ns", "alloc and free of a task, `record_stream` between in a handoff", *_TASK)
+HELD_BYTES = _exact("held_bytes", "reserved bytes beyond those before", "pool", "stage")
 _THREADS = ("threads", "stream")
-THROUGHPUT_PER_S = _metric(
+THROUGHPUT_PER_S = _time(
     "throughput_per_s",
-    "pairs/s",
-    "time",
-    _THREADS,
     "all threads together, from the first one's start to the last one's end",
+    *_THREADS,
+    unit="pairs/s",
     better="more",
 )
-THREAD_PAIR_NS = _metric(
+THREAD_PAIR_NS = _time(
     "thread_pair_ns",
-    "ns",
-    "time",
-    _THREADS,
     "that time over the pairs of one thread: constant without contention",
+    *_THREADS,
 )
-SPEEDUP = _metric(
+SPEEDUP = _time(
     "speedup",
-    "ratio",
-    "time",
-    _THREADS,
     "throughput over that of one thread in the same turn",
+    *_THREADS,
+    unit="ratio",
     better="more",
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from allocmark.schema.metric import Metric
+from allocmark.schema.metric import metric
 
 EXPERIMENT = "tensorflow_policy"
-_metric = partial(Metric, EXPERIMENT)
+_exact = partial(metric, EXPERIMENT, "exact")
+_sampled = partial(metric, EXPERIMENT, "sampled")
+_time = partial(metric, EXPERIMENT, "time")
 
 IMPORTED, LISTED, CREATED = "imported", "devices listed", "device created"
 FIRST_TENSOR, LIVE_PEAK, DROPPED = "first tensor", "live peak", "all dropped"
@@ -33,141 +35,70 @@ LIMIT_BY_VARIABLE = "limit, TF_FORCE_GPU_ALLOW_GROWTH=true"
 """Values of ``setting``: both at once."""
 STEPS_SERIES = "steps"
 
-DEVICE_SECONDS = _metric(
+DEVICE_SECONDS = _time(
     "device_seconds",
-    "s",
-    "time",
-    (),
     "devices listed and created, on every GPU, in a fresh process; the import not included",
 )
-FIRST_TENSOR_SECONDS = _metric(
-    "first_tensor_seconds", "s", "time", (), "then a first tensor of 1 MiB"
-)
-HELD_BYTES = _metric(
-    "held_bytes", "bytes", "sampled", ("point", "meter"), "device memory beyond that after import"
-)
-SINCE_DEVICE_BYTES = _metric(
+FIRST_TENSOR_SECONDS = _time("first_tensor_seconds", "then a first tensor of 1 MiB")
+HELD_BYTES = _sampled("held_bytes", "device memory beyond that after import", "point", "meter")
+SINCE_DEVICE_BYTES = _sampled(
     "since_device_bytes",
-    "bytes",
-    "sampled",
-    ("point", "meter"),
     "device memory beyond that after `device created`: without the context",
+    "point",
+    "meter",
 )
-TAKEN_SHARE = _metric(
-    "taken_share", "share", "sampled", ("point",), "held_bytes by nvml_device over the GPU's memory"
+TAKEN_SHARE = _sampled("taken_share", "held_bytes by nvml_device over the GPU's memory", "point")
+RETURNED_BYTES = _sampled(
+    "returned_bytes", "what the device has back of the live peak", "after", "meter"
 )
-RETURNED_BYTES = _metric(
-    "returned_bytes",
-    "bytes",
-    "sampled",
-    ("after", "meter"),
-    "what the device has back of the live peak",
+COUNTER_BYTES = _sampled("counter_bytes", "the framework's own counters", "point", "counter")
+HOST_BYTES = _sampled("host_bytes", "resident host memory of the process", "point")
+OTHER_GPUS_BYTES = _sampled(
+    "other_gpus_bytes", "device memory taken on all other GPUs together", "point"
 )
-COUNTER_BYTES = _metric(
-    "counter_bytes", "bytes", "sampled", ("point", "counter"), "the framework's own counters"
+LIVE_BYTES = _exact("live_bytes", "the set of tensors at the live peak")
+MODES_AGREE = _exact(
+    "modes_agree", "1 where another way to set the mode takes the same bytes at each point", "way"
 )
-HOST_BYTES = _metric(
-    "host_bytes", "bytes", "sampled", ("point",), "resident host memory of the process"
+STEPS = _sampled("steps", "how often more was taken while tensors of 1 MiB add up to the set")
+LARGEST_STEP_BYTES = _sampled("largest_step_bytes", "the most taken at once on that way")
+BEYOND_NEED_BYTES = _sampled("beyond_need_bytes", "the most held beyond live tensors and context")
+STEP_BYTES = _sampled("step_bytes", "what each of the first of these steps took", "step")
+PAST_LIMIT_FAILED = _exact(
+    "past_limit_failed", "1 where a tensor larger than the limit, or the GPU, failed", "retry"
 )
-OTHER_GPUS_BYTES = _metric(
-    "other_gpus_bytes",
-    "bytes",
-    "sampled",
-    ("point",),
-    "device memory taken on all other GPUs together",
-)
-LIVE_BYTES = _metric("live_bytes", "bytes", "exact", (), "the set of tensors at the live peak")
-MODES_AGREE = _metric(
-    "modes_agree",
-    "count",
-    "exact",
-    ("way",),
-    "1 where another way to set the mode takes the same bytes at each point",
-)
-STEPS = _metric(
-    "steps",
-    "count",
-    "sampled",
-    (),
-    "how often more was taken while tensors of 1 MiB add up to the set",
-)
-LARGEST_STEP_BYTES = _metric(
-    "largest_step_bytes", "bytes", "sampled", (), "the most taken at once on that way"
-)
-BEYOND_NEED_BYTES = _metric(
-    "beyond_need_bytes", "bytes", "sampled", (), "the most held beyond live tensors and context"
-)
-STEP_BYTES = _metric(
-    "step_bytes", "bytes", "sampled", ("step",), "what each of the first of these steps took"
-)
-PAST_LIMIT_FAILED = _metric(
-    "past_limit_failed",
-    "count",
-    "exact",
-    ("retry",),
-    "1 where a tensor larger than the limit, or the GPU, failed",
-)
-PAST_LIMIT_SECONDS = _metric("past_limit_seconds", "s", "time", ("retry",), "how long that took")
-SETTING_REFUSED = _metric(
-    "setting_refused", "count", "exact", ("setting",), "1 where the setting raises an error"
-)
-COMBINED_FIRST_TENSOR_BYTES = _metric(
+PAST_LIMIT_SECONDS = _time("past_limit_seconds", "how long that took", "retry")
+SETTING_REFUSED = _exact("setting_refused", "1 where the setting raises an error", "setting")
+COMBINED_FIRST_TENSOR_BYTES = _sampled(
     "combined_first_tensor_bytes",
-    "bytes",
-    "sampled",
-    ("setting",),
     "growth and limit together: what the first tensor takes (`tf-limit`)",
+    "setting",
 )
-LIMIT_BYTES = _metric(
-    "limit_bytes", "bytes", "exact", (), "the memory_limit that was set (`tf-limit`)"
+LIMIT_BYTES = _exact("limit_bytes", "the memory_limit that was set (`tf-limit`)")
+ABOVE_LIMIT_BYTES = _sampled(
+    "above_limit_bytes", "held beyond the limit at the live peak (`tf-limit`)", "why", "meter"
 )
-ABOVE_LIMIT_BYTES = _metric(
-    "above_limit_bytes",
-    "bytes",
-    "sampled",
-    ("why", "meter"),
-    "held beyond the limit at the live peak (`tf-limit`)",
-)
-VIRTUAL_BYTES = _metric(
+VIRTUAL_BYTES = _sampled(
     "virtual_bytes",
-    "bytes",
-    "sampled",
-    ("devices", "meter"),
     "two logical devices: what each adds with its first tensor, and both (`tf-limit`)",
+    "devices",
+    "meter",
 )
-PAIR_FAILED = _metric(
-    "pair_failed",
-    "count",
-    "exact",
-    ("second",),
-    "1 where a process that starts beside this one's set failed",
+PAIR_FAILED = _exact(
+    "pair_failed", "1 where a process that starts beside this one's set failed", "second"
 )
-PAIR_SECONDS = _metric(
-    "pair_seconds", "s", "time", ("second",), "how long it took to its set or its failure"
-)
-PAIR_LIVE_BYTES = _metric(
-    "pair_live_bytes", "bytes", "exact", ("second", "process"), "tensors that each got"
-)
-PAIR_BYTES = _metric(
+PAIR_SECONDS = _time("pair_seconds", "how long it took to its set or its failure", "second")
+PAIR_LIVE_BYTES = _exact("pair_live_bytes", "tensors that each got", "second", "process")
+PAIR_BYTES = _sampled(
     "pair_bytes",
-    "bytes",
-    "sampled",
-    ("second", "process", "meter"),
     "what the first holds before, and what the second adds",
+    "second",
+    "process",
+    "meter",
 )
-SHARED_BYTES = _metric(
-    "shared_bytes",
-    "bytes",
-    "sampled",
-    (),
-    "two processes in the same mode: what the second adds less than the first",
+SHARED_BYTES = _sampled(
+    "shared_bytes", "two processes in the same mode: what the second adds less than the first"
 )
-IPC_EXPORTED = _metric(
-    "ipc_exported", "count", "sampled", ("way",), "1 where a tensor's memory can be exported"
-)
-IPC_OPENED = _metric(
-    "ipc_opened", "count", "sampled", ("way",), "1 where a second process can open it"
-)
-IPC_ADDED_BYTES = _metric(
-    "ipc_added_bytes", "bytes", "sampled", ("way",), "device memory that opening it adds"
-)
+IPC_EXPORTED = _sampled("ipc_exported", "1 where a tensor's memory can be exported", "way")
+IPC_OPENED = _sampled("ipc_opened", "1 where a second process can open it", "way")
+IPC_ADDED_BYTES = _sampled("ipc_added_bytes", "device memory that opening it adds", "way")
