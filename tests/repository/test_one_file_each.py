@@ -1,0 +1,111 @@
+"""One file adds an allocator, a workload and more: listed, run, tracked by asv and reported."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.emulation import needs_emulator
+
+ROOT = Path(__file__).parents[2]
+EMULATED = ("-m", "allocmark", "emulate", "--memory", "4GiB", "--", sys.executable)
+
+ADDED = {
+    "allocators/added_allocator.py": """
+from allocmark.allocators.cuda_malloc import CudaMalloc
+
+ALLOCATORS = (CudaMalloc("added-allocator", description="an allocator of one file"),)
+""",
+    "workloads/seeded/added_workload.py": """
+from allocmark.workloads.building import Builder, workload
+
+
+@workload("added-workload", "a workload of one file")
+def made(draws, scale):
+    trace = Builder()
+    for _ in range(8):
+        trace.alloc(draws.log_uniform(512, 1 << 20))
+    return trace
+""",
+}
+"""Files of the package, by path: nothing else is changed for them."""
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the suite and its benchmarks with one file more of each kind."""
+    root = tmp_path_factory.mktemp("one-file-each")
+    for folder in ("suite", "benchmarks"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in ADDED.items():
+        path = root / "suite" / "allocmark" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def said(clone: Path, *arguments: str) -> str:
+    """Return what a Python of the clone prints."""
+    path = os.pathsep.join([str(clone / "suite"), str(clone), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=clone,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_each_is_listed(clone: Path) -> None:
+    lines = said(clone, "-m", "allocmark", "list").splitlines()
+    for name in ("added-allocator", "added-workload"):
+        assert any(line.split()[:1] == [name] for line in lines), name
+
+
+def test_asv_tracks_them(clone: Path) -> None:
+    ask = "import json; from benchmarks.fragmentation import Fragmentation as asked; "
+    allocators, workloads = json.loads(said(clone, "-c", f"{ask}print(json.dumps(asked.params))"))
+    assert "added-allocator" in allocators
+    assert "added-workload" in workloads
+
+
+@pytest.fixture(scope="module")
+def report(clone: Path) -> Path:
+    """Return the report's folder of an emulated run of what was added."""
+    results = clone / "results"
+    said(
+        clone,
+        *(*EMULATED, "-m", "allocmark", "run", "--quick", "--results", str(results)),
+        *("--experiment", "fragmentation", "--allocator", "added-allocator"),
+    )
+    return clone / "reports"
+
+
+def rows(report: Path, table: str) -> list[list[str]]:
+    """Return the cells of a table's file."""
+    (path,) = report.glob(f"*/{table}.csv")
+    with path.open(newline="") as file:
+        return list(csv.reader(file))
+
+
+@needs_emulator
+def test_a_run_measures_them_and_the_report_shows_what_they_are(report: Path) -> None:
+    shown = {row[0]: row for row in rows(report, "names-allocators")}
+    assert "an allocator of one file" in shown["added-allocator"][1]
+    assert "nothing: its defaults" in shown["added-allocator"][2]
+    shown = {row[0]: row for row in rows(report, "names-workloads")}
+    assert "a workload of one file" in shown["added-workload"][1]
+    columns, values = rows(report, "fragmentation-peak-reserved-bytes")
+    assert values[0] == "added-allocator"
+    assert int(values[columns.index("added-workload")]) > 0
