@@ -12,8 +12,8 @@ import pytest
 from allocmark.claims import catalog, context
 from allocmark.claims.claim import Ruling, Verdict
 from allocmark.claims.judge import ruled
-from allocmark.experiments.context import triggers
 from allocmark.report.page import page
+from allocmark.schema.flags import CALL_FAILED
 from allocmark.store.frame import load
 from allocmark.store.panel import panels
 from allocmark.system.units import MIB
@@ -108,7 +108,7 @@ def test_a_call_that_failed_is_named(tmp_path: Path) -> None:
         samples.figure(at("context", NATIVE, "context_created", call=call), value)
         for call, value in (("cuMemAlloc", 0), ("cuInit", 0), ("cudaMalloc", 1))
     ]
-    made[0] = replace(made[0], flags=(triggers.FLAG_FAILED,))
+    made[0] = replace(made[0], flags=(CALL_FAILED,))
     said = _said(_alone(tmp_path, "context", "ctx-trigger", made))
     assert "1 of 3 calls do: cudaMalloc." in said
     assert said.endswith("these failed: cuMemAlloc.")
@@ -180,4 +180,4 @@ def test_whether_more_retries_are_worse_is_part_of_the_verdict() -> None:
 
 
 def test_words_of_the_record_are_those_that_probes_write() -> None:
-    assert context.CALL_FAILED == triggers.FLAG_FAILED
+    assert context.CALL_FAILED == CALL_FAILED

@@ -53,6 +53,7 @@ STEP = 4
 """Each allocator takes every fourth workload, the next one beginning with the next workload."""
 
 REPLAY = """
+from allocmark.allocators import registry
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.fragmentation.experiment import EXPERIMENT
 from allocmark.experiments.core.launcher import launch_all
@@ -60,7 +61,7 @@ from dataclasses import replace
 told = {}
 for name, workloads in json.loads(sys.argv[1]).items():
     requests = []
-    for request in EXPERIMENT.requests(name, PROFILES["full"]):
+    for request in EXPERIMENT.requests(name, PROFILES["full"], list(registry().values())):
         chosen = [one for one in request.parameters["workloads"] if one in workloads]
         asked = {**request.parameters, "workloads": chosen, "repeats": 1}
         requests += [replace(request, parameters=asked)] if chosen else []

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from allocmark.allocators import select
+from allocmark.allocators.base import Allocator
 from allocmark.experiments.core.experiment import PROFILES, Profile
 from allocmark.experiments.core.request import Request
 from allocmark.experiments.latency.experiment import Latency
@@ -49,8 +50,11 @@ LIMIT_S = 5.0
 class ImpatientLatency(Latency):
     """Latency with a short limit."""
 
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
-        return [replace(r, limit_s=LIMIT_S) for r in super().requests(subject, profile)]
+    def requests(
+        self, subject: str, profile: Profile, allocators: Sequence[Allocator]
+    ) -> list[Request]:
+        requests = super().requests(subject, profile, allocators)
+        return [replace(request, limit_s=LIMIT_S) for request in requests]
 
 
 @pytest.fixture

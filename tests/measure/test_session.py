@@ -73,10 +73,12 @@ class Fake(Experiment):
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
         return ["a", "b", "c"]
 
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
+    def requests(
+        self, subject: str, profile: Profile, allocators: Sequence[Allocator]
+    ) -> list[Request]:
         return [Request(self.name, subject, 1.0), Request(self.name, subject, 1.0)]
 
-    def measure(self, request: Request, recorder: Recorder) -> None:
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
         raise AssertionError("runs in children only")
 
 
@@ -115,7 +117,7 @@ def measured(opened: Session, experiment: Experiment | None = None) -> list[Docu
 class Mixed(Fake):
     """Subjects of several frameworks."""
 
-    def framework(self, subject: str) -> str:
+    def framework(self, subject: str, allocators: Sequence[Allocator]) -> str:
         return {"a": "torch", "b": "tensorflow", "c": "cuda"}[subject]
 
 
@@ -198,7 +200,9 @@ def test_children_that_fail_alike_have_one_reason(
 
 def test_an_experiment_that_cannot_be_asked_leaves_its_reason(opened: Session) -> None:
     class Unable(Fake):
-        def requests(self, subject: str, profile: Profile) -> list[Request]:
+        def requests(
+            self, subject: str, profile: Profile, allocators: Sequence[Allocator]
+        ) -> list[Request]:
             raise NotMeasurableError("needs two GPUs")
 
     assert measured(opened, Unable())[0].failures == [Failure("start", "needs two GPUs")]

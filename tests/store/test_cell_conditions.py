@@ -176,9 +176,8 @@ def test_a_command_measures_again_all_that_it_stands_under(tmp_path: Path) -> No
 def test_no_other_experiment_measures_more_subjects_that_are_named() -> None:
     known, full = list(registry().values()), PROFILES["full"]
     more = [
-        name
-        for name in catalog.NAMES
-        for one in [catalog.experiment(name)]
-        if set(one.subjects(known, full)) < set(one.subjects(known, replace(full, patient=True)))
+        each.name
+        for each in catalog.in_suite()
+        if set(each.subjects(known, full)) < set(each.subjects(known, replace(full, patient=True)))
     ]
     assert sorted(more) == sorted(NAMED)

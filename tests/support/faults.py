@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -135,12 +135,13 @@ class Cells(Experiment):
         self._cells = cells
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
-        self._real.subjects(allocators, profile)
         return [BEFORE, *self._cells, AFTER]
 
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
+    def requests(
+        self, subject: str, profile: Profile, allocators: Sequence[Allocator]
+    ) -> list[Request]:
         stage, _, kind = subject.rpartition("-")
-        first, *_ = self._real.requests(self._short.subject, profile)
+        first, *_ = self._real.requests(self._short.subject, profile, allocators)
         return [self._cut(first, stage, kind)]
 
     def _cut(self, request: Request, stage: str, kind: str) -> Request:
@@ -155,7 +156,7 @@ class Cells(Experiment):
             limit_s=HANG_LIMIT_S if kind == "hang" else LIMIT_S,
         )
 
-    def measure(self, request: Request, recorder: Recorder) -> None:
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
         raise NotImplementedError  # the child takes the real experiment by its name
 
     def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:

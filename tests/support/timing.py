@@ -8,6 +8,7 @@ from dataclasses import replace
 from io import StringIO
 from typing import Any
 
+from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator, Capability, Stats
 from allocmark.experiments.catalog import experiment
 from allocmark.experiments.core.experiment import PROFILES
@@ -66,7 +67,7 @@ class CachingAllocator(Allocator):
 
 def request_of(name: str, subject: str, **parameters: Any) -> Request:
     """Return the quick request of an experiment with some parameters changed."""
-    (request,) = experiment(name).requests(subject, PROFILES["quick"])
+    (request,) = experiment(name).requests(subject, PROFILES["quick"], list(registry().values()))
     return replace(request, parameters={**request.parameters, **parameters})
 
 

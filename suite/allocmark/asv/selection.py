@@ -49,7 +49,7 @@ def without_part(plan: Plan, share: Share, benchmarks: Mapping[str, Any]) -> set
 
     Benchmarks of one module share their subjects.
     """
-    every = [catalog.experiment(name) for name in catalog.NAMES]
+    every = catalog.in_suite()
     known = {s for e in every for s in e.subjects(plan.allocators, PROFILES["full"])}
     measured: dict[str, set[str]] = {}
     for name, benchmark in benchmarks.items():

@@ -79,11 +79,13 @@ def _run(conf: Any, request: Request) -> list[Path]:
         log.info(f"{framework} is left out: {reason} (to add it: {name}=a Python that has it)")
     questions = discover(Path(conf.benchmark_dir))
     benchmarks = select(conf, request, questions)
-    wanted = _experiments([benchmarks]) if request.patterns else {*catalog.NAMES}
+    wanted = _experiments([benchmarks])
     plan = Plan(
         results=request.results,
         profile=request.profile,
-        experiments=[catalog.experiment(name) for name in catalog.NAMES if name in wanted],
+        experiments=[
+            each for each in catalog.in_suite() if not request.patterns or each.name in wanted
+        ],
         allocators=list(registry().values()),
         fresh=request.fresh,
     )

@@ -13,7 +13,8 @@ def show_names() -> None:
 
     groups = {
         "experiments": [
-            f"{name} ({', '.join(experiments.profiles_of(name))})" for name in experiments.NAMES
+            f"{each.name} ({', '.join(experiments.profiles_of(each))})"
+            for each in experiments.in_suite()
         ],
         "allocators": list(registry()),
         "workloads": list(catalog.names()),

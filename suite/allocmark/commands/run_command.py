@@ -106,7 +106,8 @@ def _filtered(options: Options, profile: Profile, results: Path) -> Plan:
     return Plan(
         results=results,
         profile=profile,
-        experiments=[catalog.experiment(name) for name in options.experiments or catalog.NAMES],
+        experiments=[catalog.experiment(name) for name in options.experiments]
+        or catalog.in_suite(),
         allocators=list(known.values()),
         subjects=_subjects(options, set(known) - set(registry())),
         allocator_file=options.allocator_file,
@@ -129,10 +130,7 @@ def _subjects(options: Options, own: set[str]) -> list[str] | None:
     """Return the subjects requested: those named, else those of the user's file, else all."""
     known = registry(options.allocator_file)
     every = replace(PROFILES["full"], patient=options.names_documents)
-    of_each = {
-        name: catalog.experiment(name).subjects(list(known.values()), every)
-        for name in catalog.NAMES
-    }
+    of_each = {each.name: each.subjects(list(known.values()), every) for each in catalog.in_suite()}
     possible = dict.fromkeys(known) | dict.fromkeys(name for s in of_each.values() for name in s)
     for name in options.subjects:
         if name not in possible:

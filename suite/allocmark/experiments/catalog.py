@@ -1,40 +1,45 @@
-"""The experiments by name."""
+"""The experiments: each folder beside this module whose ``experiment.py`` has an ``EXPERIMENT``."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Iterator
 
+from allocmark import experiments
 from allocmark.allocators import registry
 from allocmark.experiments.core.experiment import PROFILES, Experiment
 from allocmark.system.errors import UnknownNameError
 
-NAMES = (
-    "context",
-    "latency",
-    "fragmentation",
-    "capacity",
-    "streams",
-    "pressure",
-    "placement",
-    "tensorflow_policy",
-    "several_gpus",
-)
-ON_DEMAND = ("replay_recording",)
-"""Those that no run of the suite contains: others start them."""
-_FOLDERS = {"several_gpus": "multi_gpu", "replay_recording": "recording"}
+
+def in_suite() -> list[Experiment]:
+    """Return the experiments that a run of the suite consists of, in order."""
+    every = sorted(_found(), key=lambda each: (each.order, each.name))
+    return [each for each in every if not each.on_demand]
 
 
 def experiment(name: str) -> Experiment:
     """Return the experiment of that name. Raises `UnknownNameError`."""
-    if name not in (*NAMES, *ON_DEMAND):
-        raise UnknownNameError("experiment", name, list(NAMES))
-    folder = _FOLDERS.get(name, name)
-    module = importlib.import_module(f"allocmark.experiments.{folder}.experiment")
-    chosen: Experiment = module.EXPERIMENT
-    return chosen
+    # Most folders are named like it: a child then imports no experiment but its own.
+    for each in _found(first=name):
+        if each.name == name:
+            return each
+    raise UnknownNameError("experiment", name, [each.name for each in in_suite()])
 
 
-def profiles_of(name: str) -> list[str]:
+def profiles_of(chosen: Experiment) -> list[str]:
     """Return the names of the profiles that measure anything of an experiment."""
-    chosen, allocators = experiment(name), list(registry().values())
+    allocators = list(registry().values())
     return [p.name for p in PROFILES.values() if chosen.subjects(allocators, p)]
+
+
+def _found(first: str = "") -> Iterator[Experiment]:
+    """Import the folders as they are needed, one of that name before the others."""
+    folders = [info.name for info in pkgutil.iter_modules(experiments.__path__) if info.ispkg]
+    for folder in sorted(folders, key=lambda folder: folder != first):
+        name = f"{experiments.__name__}.{folder}.experiment"
+        if importlib.util.find_spec(name):
+            chosen = getattr(importlib.import_module(name), "EXPERIMENT", None)
+            if isinstance(chosen, Experiment):
+                yield chosen

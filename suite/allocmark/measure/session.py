@@ -80,7 +80,11 @@ def subjects_of(
 ) -> list[str]:
     """Return the experiment's subjects that are measured under one stack, in order."""
     subjects = experiment.subjects(allocators, profile)
-    return [s for s in subjects if share is None or share.holds(experiment.framework(s))]
+    return [
+        subject
+        for subject in subjects
+        if share is None or share.holds(experiment.framework(subject, allocators))
+    ]
 
 
 def measure_experiments(
@@ -121,7 +125,7 @@ def _plan(
     chosen = _chosen(session, experiment, allocators, only)
     belongs = {s: _is_done(session.path(experiment, s), session) for s in chosen}
     done = {s for s in chosen if belongs[s] and session.takes_over}
-    asked = {s: _asked(session, experiment, s) for s in chosen if s not in done}
+    asked = {s: _asked(session, experiment, s, allocators) for s in chosen if s not in done}
     return _Plan(experiment, chosen, asked)
 
 
@@ -197,9 +201,11 @@ class _Asked:
     failures: Sequence[Failure] = ()
 
 
-def _asked(session: Session, experiment: Experiment, subject: str) -> _Asked:
+def _asked(
+    session: Session, experiment: Experiment, subject: str, allocators: Sequence[Allocator]
+) -> _Asked:
     try:
-        return _Asked(_requests(session, experiment, subject))
+        return _Asked(_requests(session, experiment, subject, allocators))
     except NotMeasurableError as error:
         return _Asked(failures=[Failure("start", str(error))])
 
@@ -245,8 +251,10 @@ def _measure(
     )
 
 
-def _requests(session: Session, experiment: Experiment, subject: str) -> list[Request]:
-    asked = experiment.requests(subject, session.profile)
+def _requests(
+    session: Session, experiment: Experiment, subject: str, allocators: Sequence[Allocator]
+) -> list[Request]:
+    asked = experiment.requests(subject, session.profile, allocators)
     paced = bool(asked) and experiment.paced
     pace_ns = core_speed_ns(session.results, session.stack.machine) if paced else None
     return [

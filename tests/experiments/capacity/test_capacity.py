@@ -37,6 +37,7 @@ from tests.support.emulation import (
     trace,
 )
 
+KNOWN = list(registry().values())
 MIB = 1 << 20
 
 
@@ -179,7 +180,6 @@ def test_what_will_not_be_searched_is_not_run_without_a_limit_either(
         ran.append(workload)
         return _task(0.9, workload)
 
-    monkeypatch.setattr(capacity, "allocator_of", lambda request: CountingAllocator())
     monkeypatch.setattr(capacity, "setting_in_force", lambda allocator: "")
     monkeypatch.setattr(capacity, "Ballast", lambda device: nullcontext())
     monkeypatch.setattr(capacity, "_unlimited", unlimited)
@@ -189,7 +189,7 @@ def test_what_will_not_be_searched_is_not_run_without_a_limit_either(
     names = ["uniform", "bimodal", "pinned", "boundary", "training"]
     request = Request("capacity", "any", 60, {"workloads": names, "search_seconds": 7.0})
     sent = io.StringIO()
-    Capacity().measure(request, Recorder(sent))
+    Capacity().measure(request, CountingAllocator(), Recorder(sent))
     assert ran == searched == names[:2]  # Two searches of at least 3.6 s each fill the time.
     messages = [json.loads(line) for line in sent.getvalue().splitlines()]
     reasons = {
@@ -205,11 +205,11 @@ def test_what_will_not_be_searched_is_not_run_without_a_limit_either(
 
 
 def test_who_is_named_gets_the_time_it_needs() -> None:
-    experiment, known = Capacity(), list(registry().values())
+    experiment = Capacity()
     named = replace(PROFILES["full"], patient=True)
-    assert "torch-split64" in experiment.subjects(known, named)
-    (hurried,) = experiment.requests("cuda-malloc", PROFILES["full"])
-    (patient,) = experiment.requests("cuda-malloc", named)
+    assert "torch-split64" in experiment.subjects(KNOWN, named)
+    (hurried,) = experiment.requests("cuda-malloc", PROFILES["full"], KNOWN)
+    (patient,) = experiment.requests("cuda-malloc", named, KNOWN)
     assert hurried.parameters["search_seconds"] < 30 < patient.parameters["search_seconds"]
     assert patient.limit_s > hurried.limit_s
 
@@ -218,13 +218,12 @@ def test_who_is_named_gets_the_time_it_needs() -> None:
 def test_a_search_without_the_time_for_one_says_so(
     cached: bool, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capacity, "allocator_of", lambda request: CountingAllocator())
     monkeypatch.setattr(capacity, "setting_in_force", lambda allocator: "")
     monkeypatch.setattr(capacity, "Ballast", lambda device: nullcontext())
     monkeypatch.setattr(capacity, "_unlimited", lambda *_: _task(100.0, cached=cached))
     request = Request("capacity", "any", 60, {"workloads": ["uniform"], "search_seconds": 60.0})
     sent = io.StringIO()
-    Capacity().measure(request, Recorder(sent))
+    Capacity().measure(request, CountingAllocator(), Recorder(sent))
     reasons = {
         m["data"]["reason"]
         for m in map(json.loads, sent.getvalue().splitlines())
@@ -238,7 +237,7 @@ def test_a_search_without_the_time_for_one_says_so(
 
 def test_figures_stand_in_the_order_of_the_workloads_whatever_was_searched_first() -> None:
     experiment = Capacity()
-    (request,) = experiment.requests("torch-native", PROFILES["full"])
+    (request,) = experiment.requests("torch-native", PROFILES["full"], KNOWN)
     names = request.parameters["workloads"]
     told = [
         Figure("search_runs", "runs", "sampled", "m", {"workload": name}, 1)
@@ -251,18 +250,18 @@ def test_figures_stand_in_the_order_of_the_workloads_whatever_was_searched_first
 def test_only_full_runs_search_and_only_base_allocators_on_hardware(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    experiment, known = Capacity(), list(registry().values())
-    assert experiment.subjects(known, PROFILES["quick"]) == []
-    chosen = experiment.subjects(known, PROFILES["full"])
+    experiment = Capacity()
+    assert experiment.subjects(KNOWN, PROFILES["quick"]) == []
+    chosen = experiment.subjects(KNOWN, PROFILES["full"])
     assert "torch-native" in chosen and "torch-split64" not in chosen
     assert "cuda-malloc" in chosen
     monkeypatch.setattr(capacity, "is_emulated", lambda: True)
-    assert "torch-split64" in experiment.subjects(known, PROFILES["full"])
+    assert "torch-split64" in experiment.subjects(KNOWN, PROFILES["full"])
 
 
 def test_a_child_that_died_leaves_a_reason_in_every_cell() -> None:
     experiment = Capacity()
-    (request,) = experiment.requests("torch-native", PROFILES["full"])
+    (request,) = experiment.requests("torch-native", PROFILES["full"], KNOWN)
     figures = experiment.combine(
         [ChildOutcome(request, 1, failures=[Failure("s", "it was killed")])]
     )

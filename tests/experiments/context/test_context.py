@@ -13,14 +13,10 @@ import pytest
 
 from allocmark.cuda import driver
 from allocmark.experiments.catalog import experiment
+from allocmark.experiments.context import cause, processes, stages
 from allocmark.experiments.context import experiment as context_module
-from allocmark.experiments.context import stages
-from allocmark.experiments.context.cause import cause_cells
-from allocmark.experiments.context.experiment import LOADINGS, PARTS, Context
-from allocmark.experiments.context.processes import process_cells
-from allocmark.experiments.context.stages import measure_stages
+from allocmark.experiments.context.experiment import PARTS_OF, Context
 from allocmark.experiments.context.subjects import (
-    STAGES,
     SUBJECTS,
     Driver,
     Runtime,
@@ -37,6 +33,7 @@ from allocmark.meters import memory
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
+from allocmark.schema.metrics.context import LOADINGS, STAGES
 from allocmark.system.errors import NotMeasurableError, UnknownNameError
 from tests.support.emulation import needs_emulator, needs_torch
 from tests.support.nvml import emulated_on
@@ -113,7 +110,8 @@ def meters(monkeypatch: pytest.MonkeyPatch) -> ScriptedMeters:
 def run(
     subject: Subject, loading: str, meters: Any, sent: Sent, import_seconds: float = 0.0
 ) -> None:
-    measure_stages(subject, loading, meters, 0, import_seconds, sent.recorder)
+    request = Request("context", subject.name, 1.0, {"module_loading": loading})
+    stages.measure_stages(request, subject, meters, import_seconds, sent.recorder)
 
 
 def sets(meters: ScriptedMeters, process: int, device: int, info: int) -> Callable[[], None]:
@@ -184,7 +182,11 @@ def test_the_cells_are_those_that_are_sent(meters: ScriptedMeters) -> None:
     sent = Sent()
     run(Scripted(dict.fromkeys(STAGES[1:], "has none")), "LAZY", meters, sent)
     placed = {(f.metric, f.unit, f.meter, tuple(f.axes.items())) for f in sent.figures}
-    expected = {(m, u, meter, tuple(a.items())) for m, u, meter, a in stages.cells("LAZY")}
+    expected = {
+        (metric.name, metric.unit, meter, tuple(axes.items()))
+        for metric, meter, axes in stages.cells("driver")
+        if axes["module_loading"] == "LAZY"
+    }
     assert placed == expected
     assert len(sent.figures) == len(expected)
 
@@ -204,7 +206,7 @@ def test_the_experiment_is_known_by_its_name() -> None:
 
 
 def test_full_takes_turns_and_ends_with_the_other_parts() -> None:
-    requests = Context().requests("driver", PROFILES["full"])
+    requests = Context().requests("driver", PROFILES["full"], [])
     parts = [r.parameters["part"] for r in requests]
     assert parts == ["cold"] * 20 + ["triggers", "cause", "processes"]
     loadings = [r.environment["CUDA_MODULE_LOADING"] for r in requests[:20]]
@@ -214,7 +216,7 @@ def test_full_takes_turns_and_ends_with_the_other_parts() -> None:
 
 @needs_torch
 def test_quick_has_enough_samples_for_an_interval() -> None:
-    requests = Context().requests("torch", PROFILES["quick"])
+    requests = Context().requests("torch", PROFILES["quick"], [])
     assert [r.environment["CUDA_MODULE_LOADING"] for r in requests] == ["LAZY"] * 6
     assert all("PREALLOCATE" not in name for r in requests for name in r.environment)
 
@@ -231,13 +233,13 @@ def test_a_missing_framework_is_the_reason(
 ) -> None:
     monkeypatch.setattr(context_module, "installed", lambda framework: found)
     with pytest.raises(NotMeasurableError, match=reason):
-        Context().requests("jax", PROFILES["quick"])
+        Context().requests("jax", PROFILES["quick"], [])
 
 
 def test_jax_does_not_take_everything_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"jax": "0.8.0", "jax cuda": "13"}
     monkeypatch.setattr(context_module, "installed", lambda framework: found)
-    for request in Context().requests("jax", PROFILES["quick"]):
+    for request in Context().requests("jax", PROFILES["quick"], []):
         assert request.environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
 
 
@@ -282,8 +284,8 @@ def test_every_cell_that_nobody_reached_has_a_reason() -> None:
     assert "quick" in str(reasons["EAGER", False, "stage_bytes"])
     assert "quick" in str(reasons["", True, "context_created"])
     assert "ended before" in str(reasons["", False, "live_bytes"])
-    expected = sum(len(list(stages.cells(loading))) for loading in LOADINGS)
-    expected += len(CALLS["driver"]) + len(list(cause_cells())) + len(list(process_cells()))
+    expected = sum(len(list(part.cells("driver"))) for part in (stages, cause, processes))
+    expected += len(CALLS["driver"])
     assert len(figures) == expected
 
 
@@ -292,8 +294,8 @@ def test_no_outcome_has_no_cells() -> None:
 
 
 def test_parts_are_those_of_known_subjects() -> None:
-    assert set(PARTS) == set(SUBJECTS)
-    assert {name for name, parts in PARTS.items() if "triggers" in parts} == set(CALLS)
+    assert set(PARTS_OF) == set(SUBJECTS)
+    assert {name for name, parts in PARTS_OF.items() if "triggers" in parts} == set(CALLS)
 
 
 def test_a_fork_answers_with_plain_data() -> None:
@@ -377,7 +379,7 @@ profile = load("h200").numbers
 
 def measured(subject, *parts, cold=6):
     full = PROFILES["full"]
-    requests = EXPERIMENT.requests(subject, full)
+    requests = EXPERIMENT.requests(subject, full, [])
     chosen = [r for r in requests if r.parameters["part"] in parts]
     first = [r for r in chosen if r.parameters["part"] == "cold"][:cold]
     rest = [r for r in chosen if r.parameters["part"] != "cold"]

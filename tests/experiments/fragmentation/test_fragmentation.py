@@ -28,6 +28,7 @@ from allocmark.workloads import catalog
 from allocmark.workloads.event_trace import Op
 from tests.support.emulation import CountingAllocator, alloc, emulated, free, needs_torch, trace
 
+KNOWN = list(registry().values())
 MIB = 1 << 20
 
 
@@ -104,16 +105,16 @@ def test_kinds_follow_from_allocator_and_workload() -> None:
 
 
 def test_quick_runs_visit_the_base_allocators_once() -> None:
-    experiment, known = Fragmentation(), list(registry().values())
-    quick = experiment.subjects(known, PROFILES["quick"])
+    experiment = Fragmentation()
+    quick = experiment.subjects(KNOWN, PROFILES["quick"])
     assert "torch-native" in quick and "torch-split64" not in quick
-    assert "torch-split64" in experiment.subjects(known, PROFILES["full"])
-    (request,) = experiment.requests("torch-native", PROFILES["quick"])
+    assert "torch-split64" in experiment.subjects(KNOWN, PROFILES["full"])
+    (request,) = experiment.requests("torch-native", PROFILES["quick"], KNOWN)
     assert request.parameters["repeats"] == 1
-    (request,) = experiment.requests("torch-split64", PROFILES["full"])
+    (request,) = experiment.requests("torch-split64", PROFILES["full"], KNOWN)
     assert request.environment == {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64"}
     assert request.parameters["repeats"] == 1
-    (request,) = experiment.requests("torch-native", PROFILES["full"])
+    (request,) = experiment.requests("torch-native", PROFILES["full"], KNOWN)
     assert request.parameters["repeats"] == 3
 
 
@@ -123,7 +124,7 @@ def test_on_hardware_a_setting_is_read_at_every_event_where_it_is_named(
     experiment, full = Fragmentation(), PROFILES["full"]
 
     def reads(name: str, profile: Profile) -> bool:
-        (request,) = experiment.requests(name, profile)
+        (request,) = experiment.requests(name, profile, KNOWN)
         return bool(request.parameters["every_event"])
 
     monkeypatch.setattr(fragmentation, "is_emulated", lambda: False)
@@ -138,8 +139,7 @@ def test_on_hardware_a_setting_is_read_at_every_event_where_it_is_named(
 def test_an_allocator_that_cannot_restart_gets_a_process_for_each_workload() -> None:
     experiment, allocator = Fragmentation(), CountingAllocator()
     allocator.capabilities = frozenset({Capability.EXACT})
-    experiment.subjects([allocator], PROFILES["full"])
-    requests = experiment.requests("counting", PROFILES["full"])
+    requests = experiment.requests("counting", PROFILES["full"], [allocator])
     assert {len(request.parameters["workloads"]) for request in requests} == {1}
 
 
@@ -148,12 +148,12 @@ def test_on_hardware_a_mode_that_takes_the_card_anew_each_time_runs_the_recorded
 ) -> None:
     experiment, full = Fragmentation(), PROFILES["full"]
     monkeypatch.setattr(fragmentation, "is_emulated", lambda: True)
-    (request,) = experiment.requests("tf-greedy", full)
+    (request,) = experiment.requests("tf-greedy", full, KNOWN)
     assert request.parameters["workloads"] == catalog.names()
     monkeypatch.setattr(fragmentation, "is_emulated", lambda: False)
-    (request,) = experiment.requests("tf-growth", full)
+    (request,) = experiment.requests("tf-growth", full, KNOWN)
     assert request.parameters["workloads"] == catalog.names()
-    (request,) = experiment.requests("tf-greedy", full)
+    (request,) = experiment.requests("tf-greedy", full, KNOWN)
     run = request.parameters["workloads"]
     assert run == catalog.recorded_names()
     told = experiment.combine([ChildOutcome(request, 1, failures=[Failure("s", "killed")])])
@@ -164,7 +164,7 @@ def test_on_hardware_a_mode_that_takes_the_card_anew_each_time_runs_the_recorded
 
 def test_a_dead_child_leaves_reasons_only_where_it_did_not_come() -> None:
     experiment = Fragmentation()
-    (request,) = experiment.requests("torch-native", PROFILES["quick"])
+    (request,) = experiment.requests("torch-native", PROFILES["quick"], KNOWN)
     first, *rest = request.parameters["workloads"]
     done = missing(first, "its own reason")
     outcome = ChildOutcome(
@@ -326,9 +326,9 @@ from allocmark.experiments.fragmentation.experiment import Fragmentation
 from allocmark.experiments.core.launcher import launch_all
 file = Path({str(file)!r})
 experiment = Fragmentation()
-experiment.subjects(list(registry(file).values()), PROFILES["quick"])
-(faulty,) = experiment.requests("faulty", PROFILES["quick"])
-(plain,) = experiment.requests("cuda-malloc", PROFILES["quick"])
+known = list(registry(file).values())
+(faulty,) = experiment.requests("faulty", PROFILES["quick"], known)
+(plain,) = experiment.requests("cuda-malloc", PROFILES["quick"], known)
 some = {{"workloads": ["uniform", "pinned"], "repeats": 1, "every_event": False}}
 requests = [
     replace(faulty, limit_s=3, parameters=some, allocator_file=file),

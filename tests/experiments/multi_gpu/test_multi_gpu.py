@@ -107,34 +107,34 @@ def test_two_gpus_are_enough_for_every_subject() -> None:
         *("tf-greedy", "tf-growth", "tf-limit", "tf-async"),
         *("torch", "torch-expandable", "runtime"),
     ]
-    needs = {several.EXPERIMENT.framework(subject) for subject in subjects[:4]}
+    needs = {several.EXPERIMENT.framework(subject, []) for subject in subjects[:4]}
     assert needs == {"tensorflow"}
-    assert [several.EXPERIMENT.framework(s) for s in subjects[4:]] == ["torch", "torch", "cuda"]
+    assert [several.EXPERIMENT.framework(s, []) for s in subjects[4:]] == ["torch", "torch", "cuda"]
 
 
 @pytest.mark.usefixtures("two")
 def test_each_program_is_asked_with_what_it_may_see() -> None:
     visible = [
         (request.parameters["visible"], request.environment.get("CUDA_VISIBLE_DEVICES"))
-        for request in several.EXPERIMENT.requests("tf-growth", FULL)
+        for request in several.EXPERIMENT.requests("tf-growth", FULL, [])
     ]
     assert visible == [("one", UUIDS[0]), ("all", None)] * 3
-    assert len(several.EXPERIMENT.requests("tf-growth", QUICK)) == 2
-    torch = several.EXPERIMENT.requests("torch", FULL)
+    assert len(several.EXPERIMENT.requests("tf-growth", QUICK, [])) == 2
+    torch = several.EXPERIMENT.requests("torch", FULL, [])
     assert [r.parameters["part"] for r in torch] == ["touched", "strays", "remedy", "copies"]
     hidden = [r.environment.get("CUDA_VISIBLE_DEVICES") for r in torch]
     assert hidden == [None, None, UUIDS[1], None]
-    (expandable,) = several.EXPERIMENT.requests("torch-expandable", FULL)
+    (expandable,) = several.EXPERIMENT.requests("torch-expandable", FULL, [])
     assert expandable.environment == {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
-    assert several.EXPERIMENT.requests("tf-async", QUICK)[0].environment["TF_GPU_ALLOCATOR"]
+    assert several.EXPERIMENT.requests("tf-async", QUICK, [])[0].environment["TF_GPU_ALLOCATOR"]
 
 
 def test_a_framework_that_is_missing_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(several, "visible_uuids", lambda: UUIDS)
     monkeypatch.setattr(several, "why_absent", lambda framework: f"{framework} is not here")
     with pytest.raises(NotMeasurableError, match="tensorflow is not here"):
-        several.EXPERIMENT.requests("tf-growth", QUICK)
-    assert several.EXPERIMENT.requests("runtime", QUICK)
+        several.EXPERIMENT.requests("tf-growth", QUICK, [])
+    assert several.EXPERIMENT.requests("runtime", QUICK, [])
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_one_gpu_is_one_document_of_reasons_and_no_process(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
     monkeypatch.setattr(several, "visible_uuids", lambda: UUIDS[:1])
     assert several.EXPERIMENT.subjects([], FULL) == ["runtime"]
-    assert several.EXPERIMENT.requests("runtime", FULL) == []
+    assert several.EXPERIMENT.requests("runtime", FULL, []) == []
     figures = several.EXPERIMENT.combine([])
     assert {figure.reason for figure in figures} == {reason}
     assert {figure.metric for figure in figures} == {
@@ -170,7 +170,7 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("two")
 def test_like_processes_are_joined_and_a_crash_leaves_its_reason() -> None:
-    requests = several.EXPERIMENT.requests("tf-growth", FULL)
+    requests = several.EXPERIMENT.requests("tf-growth", FULL, [])
     place = {"visible": "one"}
     outcomes = [
         ChildOutcome(request, 1.0, [Figure("device_seconds", "s", "time", "clock", place, n)])

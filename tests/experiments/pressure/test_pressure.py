@@ -32,6 +32,7 @@ from allocmark.schema.metrics.pressure import (
 )
 from tests.support.emulation import CountingAllocator, alloc, emulated, free, needs_torch, trace
 
+KNOWN = list(registry().values())
 MIB = 1 << 20
 
 SUMMARY = """\
@@ -188,36 +189,36 @@ def test_capacities_run_coarse_to_fine_and_none_is_lost() -> None:
 
 
 def test_who_is_asked_for_what() -> None:
-    experiment, known = Pressure(), list(registry().values())
+    experiment = Pressure()
     quick, full = PROFILES["quick"], PROFILES["full"]
-    assert "torch-split64" not in experiment.subjects(known, quick)
-    assert "cuda-malloc" not in experiment.subjects(known, full)
+    assert "torch-split64" not in experiment.subjects(KNOWN, quick)
+    assert "cuda-malloc" not in experiment.subjects(KNOWN, full)
     parts = {
         (subject, request.parameters["part"])
-        for subject in experiment.subjects(known, full)
-        for request in experiment.requests(subject, full)
+        for subject in experiment.subjects(KNOWN, full)
+        for request in experiment.requests(subject, full, KNOWN)
     }
     assert {subject for subject, part in parts if part == "towards-oom"} == {
         "torch-native",
         "torch-expandable",
     }
     named = replace(full, patient=True)
-    assert "torch-split64" in experiment.subjects(known, named)
-    (patient,) = experiment.requests("torch-split64", named)
+    assert "torch-split64" in experiment.subjects(KNOWN, named)
+    (patient,) = experiment.requests("torch-split64", named, KNOWN)
     assert (
         patient.limit_s
         > patient.parameters["seconds"]
-        > experiment.requests("torch-native", full)[1].parameters["seconds"]
+        > experiment.requests("torch-native", full, KNOWN)[1].parameters["seconds"]
     )
     assert {("torch-async", "counters"), ("tf-growth", "counters")} <= parts
     assert ("torch-split64", "counters") not in parts
-    _, oom = experiment.requests("torch-native", quick)
+    _, oom = experiment.requests("torch-native", quick, KNOWN)
     assert oom.parameters["ratios"] == [1.0, 1.2, 1.5]
 
 
 def test_each_dead_child_leaves_its_own_reasons() -> None:
     experiment = Pressure()
-    counters, oom = experiment.requests("torch-native", PROFILES["quick"])
+    counters, oom = experiment.requests("torch-native", PROFILES["quick"], KNOWN)
     cells = experiment.combine(
         [
             ChildOutcome(counters, 1, failures=[Failure("s", "it crashed")]),

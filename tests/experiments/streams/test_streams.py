@@ -172,7 +172,6 @@ def test_card_too_small_for_the_tasks_is_a_reason_not_a_crash() -> None:
 
 def test_threads_are_measured_with_base_allocators_only() -> None:
     experiment, known = Streams(), list(registry().values())
-    experiment.subjects(known, PROFILES["full"])
     for name, threads in (("torch-native", True), ("torch-split64", False)):
-        (request,) = experiment.requests(name, PROFILES["full"])
+        (request,) = experiment.requests(name, PROFILES["full"], known)
         assert request.parameters["threads"] is threads

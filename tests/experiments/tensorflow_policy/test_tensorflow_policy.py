@@ -122,20 +122,20 @@ def test_it_is_an_experiment_of_the_suite(monkeypatch: pytest.MonkeyPatch) -> No
     assert policy.EXPERIMENT.subjects([], full) == list(SUBJECTS)
     monkeypatch.setattr(policy, "why_absent", lambda framework: "it is not installed")
     assert policy.EXPERIMENT.subjects([], full) == list(MODES)
-    assert {policy.EXPERIMENT.framework(mode) for mode in MODES} == {"tensorflow"}
-    assert policy.EXPERIMENT.framework("torch") == "torch"
+    assert {policy.EXPERIMENT.framework(mode, []) for mode in MODES} == {"tensorflow"}
+    assert policy.EXPERIMENT.framework("torch", []) == "torch"
 
 
 def test_a_framework_that_is_missing_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "installed", lambda framework: {"tensorflow": None})
     with pytest.raises(NotMeasurableError, match="tensorflow is not installed here"):
-        policy.EXPERIMENT.requests("tf-growth", PROFILES["quick"])
+        policy.EXPERIMENT.requests("tf-growth", PROFILES["quick"], [])
 
 
 def parts(subject: str, profile: str, monkeypatch: pytest.MonkeyPatch) -> list[Request]:
     monkeypatch.setattr(policy, "installed", lambda framework: {framework: "1"})
     monkeypatch.setattr(policy, "lacks_cuda", lambda framework, found: False)
-    return policy.EXPERIMENT.requests(subject, PROFILES[profile])
+    return policy.EXPERIMENT.requests(subject, PROFILES[profile], [])
 
 
 def test_each_part_has_processes_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,6 @@ from typing import Any
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.experiments.core.allocator_experiment import (
     AllocatorExperiment,
-    allocator_of,
     is_base,
 )
 from allocmark.experiments.core.experiment import Profile
@@ -112,6 +111,7 @@ class Capacity(AllocatorExperiment):
     """All searches of one allocator in one process, with one ballast."""
 
     name = "capacity"
+    order = 40
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         if not profile.capacity_search or Capability.RESTART not in allocator.capabilities:
@@ -127,8 +127,7 @@ class Capacity(AllocatorExperiment):
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
         return float(parameters["search_seconds"]) + _MORE_S
 
-    def measure(self, request: Request, recorder: Recorder) -> None:
-        allocator = allocator_of(request)
+    def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
         recorder.note("setting", setting_in_force(allocator))
         seconds: float = request.parameters["search_seconds"]

@@ -2,69 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from allocmark.cuda import driver
 from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.core.request import Request
 from allocmark.experiments.shared.forked import in_fork
 from allocmark.meters.memory import MemoryMeters, Reading, settled
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
-from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.figure import Axis
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics.context import (
+    DEFAULT,
+    HEAP,
+    LIMITED_CONTEXT_BYTES,
+    LIVE_BYTES,
+    PRINTF,
+    STACK,
+)
 from allocmark.system.errors import DeviceOutOfMemoryError
 from allocmark.system.units import GIB, KIB, MIB, format_bytes
 
-DEFAULT = ("default", 0)
-LIMITS: tuple[tuple[str, int], ...] = (
-    DEFAULT,
-    ("stack", 256),
-    ("stack", 4 * KIB),
-    ("stack", 16 * KIB),
-    ("heap", 64 * MIB),
-    ("heap", 256 * MIB),
-    ("printf", 16 * MIB),
-    ("printf", 64 * MIB),
+_LIMITS: tuple[tuple[str, int], ...] = (
+    (DEFAULT, 0),
+    (STACK, 256),
+    (STACK, 4 * KIB),
+    (STACK, 16 * KIB),
+    (HEAP, 64 * MIB),
+    (HEAP, 256 * MIB),
+    (PRINTF, 16 * MIB),
+    (PRINTF, 64 * MIB),
 )
 """Limit and its value. The stack is bytes a thread, and every thread that fits gets one."""
-COUNTS = (100, 1_000, 10_000, 100_000)
-SIZES = (512, 2 * MIB)
+_COUNTS = (100, 1_000, 10_000, 100_000)
+_SIZES = (512, 2 * MIB)
 _LEFT_FREE_BYTES = GIB
-LIMIT_METERS = (NVML_PROCESS, NVML_DEVICE)
+_LIMIT_METERS = (NVML_PROCESS, NVML_DEVICE)
 
 
-def measure_cause(device: int, recorder: Recorder) -> None:
-    """Measure both."""
-    for limit, value in LIMITS:
+def prepare(request: Request) -> Callable[[Recorder], None]:
+    """Load the driver, for all forks to come."""
+    driver.library()
+    return partial(_measure, request)
+
+
+def _measure(request: Request, recorder: Recorder) -> None:
+    """Measure contexts under limits, then live allocations."""
+    for limit, value in _LIMITS:
         with recorder.stage(f"limit {limit} {value}"):
-            _limit(limit, value, device, recorder)
-    for size in SIZES:
+            _limit(limit, value, request.device, recorder)
+    for size in _SIZES:
         with recorder.stage(f"live allocations of {size}"):
-            _live(size, device, recorder)
+            _live(size, request.device, recorder)
 
 
-def cause_cells() -> Iterator[tuple[str, str, str, dict[str, Axis]]]:
-    """Return metric, unit, meter and axes of everything that is measured here."""
-    for limit, value in LIMITS:
-        for meter in LIMIT_METERS:
-            axes: dict[str, Axis] = {"limit": limit, "limit_bytes": value, "meter": meter}
-            yield "limited_context_bytes", "bytes", meter, axes
-    for size in SIZES:
-        for count in COUNTS:
+def cells(subject: str) -> Iterator[tuple[Metric, str, Mapping[str, Axis]]]:
+    """Return metric, meter and axes of everything that is measured here."""
+    for limit, value in _LIMITS:
+        for meter in _LIMIT_METERS:
+            yield LIMITED_CONTEXT_BYTES, meter, _limit_axes(limit, value, meter)
+    for size in _SIZES:
+        for count in _COUNTS:
             for meter in METERS:
-                yield "live_bytes", "bytes", meter, _live_axes(size, count, meter)
+                yield LIVE_BYTES, meter, _live_axes(size, count, meter)
 
 
 def _limit(limit: str, value: int, device: int, recorder: Recorder) -> None:
-    axes: dict[str, Axis] = {"limit": limit, "limit_bytes": value}
     try:
-        told = in_fork(lambda: _context_under(limit, value, device))
+        found = in_fork(lambda: _context_under(limit, value, device))
     except Exception as error:
-        for meter in LIMIT_METERS:
-            recorder.figure(_figure("limited_context_bytes", axes, meter, str(error)))
+        for meter in _LIMIT_METERS:
+            axes = _limit_axes(limit, value, meter)
+            recorder.figure(LIMITED_CONTEXT_BYTES.missing(str(error), axes, meter))
         raise
-    for name, default in told["defaults"].items():
+    for name, default in found["defaults"].items():
         recorder.note(f"default {name} bytes", default)
-    for meter in LIMIT_METERS:
-        recorder.figure(_figure("limited_context_bytes", axes, meter, told["bytes"][meter]))
+    for meter in _LIMIT_METERS:
+        axes = _limit_axes(limit, value, meter)
+        recorder.reading(LIMITED_CONTEXT_BYTES, meter, axes, found["bytes"][meter])
 
 
 def _context_under(limit: str, value: int, device: int) -> dict[str, object]:
@@ -73,25 +89,27 @@ def _context_under(limit: str, value: int, device: int) -> dict[str, object]:
     driver.init()
     driver.create_context(device)
     defaults: dict[str, int] = {}
-    if (limit, value) != DEFAULT:
+    if limit != DEFAULT:
         defaults[limit] = driver.get_limit(limit)
         driver.set_limit(limit, value)
     # The heap and the printf buffer are set up for code that uses them, the stack at a launch.
     driver.launch(driver.alloc(driver.TENSOR_BYTES), device, with_calls=True)
-    return {"bytes": _added(meters, before, LIMIT_METERS), "defaults": defaults}
+    return {"bytes": _added(meters, before, _LIMIT_METERS), "defaults": defaults}
 
 
 def _live(size: int, device: int, recorder: Recorder) -> None:
     try:
-        told = in_fork(lambda: _allocate(size, device), limit_s=120.0)
+        found = in_fork(lambda: _allocate(size, device), limit_s=120.0)
     except Exception as error:
-        for count in COUNTS:
+        for count in _COUNTS:
             for meter in METERS:
-                recorder.figure(_figure("live_bytes", _live_axes(size, count), meter, str(error)))
+                axes = _live_axes(size, count, meter)
+                recorder.figure(LIVE_BYTES.missing(str(error), axes, meter))
         raise
-    for count, added in told:
+    for count, added in found:
         for meter in METERS:
-            recorder.figure(_figure("live_bytes", _live_axes(size, count), meter, added[meter]))
+            axes = _live_axes(size, count, meter)
+            recorder.reading(LIVE_BYTES, meter, axes, added[meter])
 
 
 def _allocate(size: int, device: int) -> list[tuple[int, dict[str, int | str]]]:
@@ -101,11 +119,11 @@ def _allocate(size: int, device: int) -> list[tuple[int, dict[str, int | str]]]:
     driver.create_context(device)
     before = settled(meters)
     free_bytes, live = driver.memory_info()[0], 0
-    told: list[tuple[int, dict[str, int | str]]] = []
-    for count in COUNTS:
+    found: list[tuple[int, dict[str, int | str]]] = []
+    for count in _COUNTS:
         if count * size > free_bytes - _LEFT_FREE_BYTES:
             reason = f"{format_bytes(count * size)} do not fit into {format_bytes(free_bytes)} free"
-            told.append((count, dict.fromkeys(METERS, reason)))
+            found.append((count, dict.fromkeys(METERS, reason)))
             continue
         try:
             while live < count:
@@ -113,10 +131,10 @@ def _allocate(size: int, device: int) -> list[tuple[int, dict[str, int | str]]]:
                 live += 1
         except DeviceOutOfMemoryError as error:
             reason = f"the driver had no more after {live} allocations ({error})"
-            told.append((count, dict.fromkeys(METERS, reason)))
+            found.append((count, dict.fromkeys(METERS, reason)))
             continue
-        told.append((count, _added(meters, before, METERS)))
-    return told
+        found.append((count, _added(meters, before, METERS)))
+    return found
 
 
 def _added(meters: MemoryMeters, before: Reading, which: tuple[str, ...]) -> dict[str, int | str]:
@@ -134,13 +152,9 @@ def _added(meters: MemoryMeters, before: Reading, which: tuple[str, ...]) -> dic
     return added
 
 
-def _live_axes(size: int, count: int, meter: str | None = None) -> dict[str, Axis]:
-    axes: dict[str, Axis] = {"bytes": size, "count": count}
-    return axes if meter is None else axes | {"meter": meter}
+def _limit_axes(limit: str, value: int, meter: str) -> dict[str, Axis]:
+    return {"limit": limit, "limit_bytes": value, "meter": meter}
 
 
-def _figure(metric: str, axes: dict[str, Axis], meter: str, told: float | str) -> Figure:
-    placed = axes | {"meter": meter}
-    if isinstance(told, str):
-        return Figure(metric, "bytes", "sampled", meter, placed, reason=told)
-    return Figure(metric, "bytes", "sampled", meter, placed, told)
+def _live_axes(size: int, count: int, meter: str) -> dict[str, Axis]:
+    return {"bytes": size, "count": count, "meter": meter}

@@ -7,36 +7,36 @@ cudaMemGetInfo shows as used. Each answer is one line of JSON.
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from types import TracebackType
 from typing import Any
 
-from allocmark.experiments.context.subjects import CONTEXT, INIT, subject_of
+from allocmark.experiments.context.subjects import subject_of
 from allocmark.experiments.core.recorder import Recorder
+from allocmark.experiments.core.request import Request
 from allocmark.experiments.shared.worker_process import Companion, answer
 from allocmark.meters.memory import MemoryMeters, settled, used_bytes_in_context
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
-from allocmark.schema.figure import Axis, Figure
-from allocmark.schema.intervals import sampled_figure
+from allocmark.schema.figure import Axis
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics.context import CONTEXT, INIT, PROCESS_BYTES, PROCESSES_BYTES
 from allocmark.system.errors import NotMeasurableError
+from allocmark.system.lifetime import end_with_parent
 
 PROCESSES = (1, 2, 4, 8)
 _ALONE = "the first process sees what the others take: there is no other here"
 _NOT_BEFORE = "cudaMemGetInfo cannot be asked before the first context exists"
-_PR_SET_PDEATHSIG = 1
 
 
-def process_cells() -> Iterator[tuple[str, str, str, dict[str, Axis]]]:
-    """Return metric, unit, meter and axes of everything that is measured here."""
+def cells(subject: str) -> Iterator[tuple[Metric, str, Mapping[str, Axis]]]:
+    """Return metric, meter and axes of everything that is measured here."""
     for count in PROCESSES:
-        for metric in ("processes_bytes", "process_bytes"):
+        for metric in (PROCESSES_BYTES, PROCESS_BYTES):
             for meter in METERS:
-                yield metric, "bytes", meter, {"processes": count, "meter": meter}
+                yield metric, meter, {"processes": count, "meter": meter}
 
 
 class Worker(Companion):
@@ -70,11 +70,16 @@ class Workers:
             worker.close()
 
 
-def measure_processes(workers: Workers, device: int, recorder: Recorder) -> None:
+def prepare(request: Request) -> Callable[[Recorder], None]:
+    """Start all processes."""
+    return partial(_measure, request, Workers(request.subject, request.device))
+
+
+def _measure(request: Request, workers: Workers, recorder: Recorder) -> None:
     """Let one worker after another create its context; read at each of `PROCESSES`."""
     with workers:
         workers.wait_ready()
-        meters = MemoryMeters(device)
+        meters = MemoryMeters(request.device)
         on_device = [settled(meters)[NVML_DEVICE]]
         seen: list[int | None] = []
         for number, worker in enumerate(workers.all, 1):
@@ -85,7 +90,7 @@ def measure_processes(workers: Workers, device: int, recorder: Recorder) -> None
                 workers.all[0].tell("read")
                 seen.append(workers.all[0].answer())
                 if number in PROCESSES:
-                    alive = [one.pid for one in workers.all[:number]]
+                    alive = [each.pid for each in workers.all[:number]]
                     listed = [meters.read(pid)[NVML_PROCESS] for pid in alive]
                     _send(number, NVML_PROCESS, listed, meters.why(NVML_PROCESS), recorder)
                     _send(number, NVML_DEVICE, _steps(on_device), None, recorder)
@@ -103,24 +108,20 @@ def _send(
 ) -> None:
     """Send the figures of one meter: what each process holds, and all of them."""
     axes: dict[str, Axis] = {"processes": count, "meter": meter}
-    known = [float(one) for one in each if one is not None]
-    reason = why or "the meter could not be read"
+    known = [float(value) for value in each if value is not None]
     if not known or len(known) < len(each):
-        for metric in ("process_bytes", "processes_bytes"):
-            recorder.figure(Figure(metric, "bytes", "sampled", meter, axes, reason=reason))
+        for metric in (PROCESS_BYTES, PROCESSES_BYTES):
+            recorder.figure(metric.missing(why or "the meter could not be read", axes, meter))
         return
-    recorder.figure(sampled_figure("process_bytes", "bytes", "sampled", meter, axes, known))
-    told: dict[str, Any] = {"value": sum(known)}
-    if meter == MEM_GET_INFO:  # What the first one holds itself is not among what it sees added.
-        told = {"reason": _NOT_BEFORE}
-    recorder.figure(Figure("processes_bytes", "bytes", "sampled", meter, axes, **told))
+    recorder.figure(PROCESS_BYTES.sampled(meter, axes, known))
+    # What the first one holds itself is not among what it sees added.
+    in_all = _NOT_BEFORE if meter == MEM_GET_INFO else sum(known)
+    recorder.reading(PROCESSES_BYTES, meter, axes, in_all)
 
 
 def main(name: str, device: int, parent: int) -> int:
     """Serve the orders until the input ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        return 0  # It died before it could be watched.
+    end_with_parent(parent=parent)
     subject = subject_of(name)
     answer(subject.load)
     for line in sys.stdin:

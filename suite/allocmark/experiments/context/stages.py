@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
-from allocmark.experiments.context.subjects import IMPORT, STAGES, Step, Subject
+from allocmark.experiments.context.subjects import Step, Subject, subject_of
 from allocmark.experiments.core.recorder import CLOCK, Recorder, in_words
+from allocmark.experiments.core.request import Request
 from allocmark.meters.memory import MemoryMeters, Reading, settled
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_PROCESS
-from allocmark.schema.figure import Axis, Figure, Kind
+from allocmark.schema.figure import Axis
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics.context import (
+    IMPORT,
+    LOADINGS,
+    STAGE_BYTES,
+    STAGE_SECONDS,
+    STAGES,
+    TOTAL_BYTES,
+)
 
 _BEFORE = (
     "cudaMemGetInfo could not be asked before this stage: to ask it would have created the context"
@@ -19,41 +30,36 @@ _NEVER = (
 )
 _DISTURBED = "another process on this GPU changed what it holds during this stage"
 
-METRICS: Mapping[str, tuple[str, Kind, tuple[str, ...]]] = {
-    "stage_seconds": ("s", "time", (CLOCK,)),
-    "stage_bytes": ("bytes", "sampled", METERS),
-    "total_bytes": ("bytes", "sampled", METERS),
+_METRICS: Mapping[Metric, tuple[str, ...]] = {
+    STAGE_SECONDS: (CLOCK,),
+    STAGE_BYTES: METERS,
+    TOTAL_BYTES: METERS,
 }
-"""Unit, kind and meters of each metric of a stage."""
+"""The meters of each metric of a stage."""
 
 
-def cells(loading: str) -> Iterator[tuple[str, str, str, dict[str, Axis]]]:
-    """Return metric, unit, meter and axes of everything that is measured of one kind of loading."""
-    for stage in STAGES:
-        for metric, (unit, _, meters) in METRICS.items():
-            for meter in meters:
-                yield metric, unit, meter, axes_of(metric, stage, loading, meter)
-
-
-def axes_of(metric: str, stage: str, loading: str, meter: str) -> dict[str, Axis]:
-    """Return the axes of one cell; a time has one meter, which is therefore no axis."""
-    axes: dict[str, Axis] = {"stage": stage, "module_loading": loading}
-    return axes if metric == "stage_seconds" else axes | {"meter": meter}
+def prepare(request: Request) -> Callable[[Recorder], None]:
+    """Load the subject, and the meters."""
+    begin = time.perf_counter()
+    subject = subject_of(request.subject)
+    subject.load()
+    seconds = time.perf_counter() - begin
+    # NVML creates no context, and a hundred processes need not wait for it.
+    return partial(measure_stages, request, subject, MemoryMeters(request.device), seconds)
 
 
 def measure_stages(
+    request: Request,
     subject: Subject,
-    loading: str,
     meters: MemoryMeters,
-    device: int,
     import_seconds: float,
     recorder: Recorder,
 ) -> None:
     """Go through the stages. What one cannot do is the reason of its cells and of those after."""
-    log = _Log(meters, loading, recorder)
+    log = _Log(meters, request.parameters["module_loading"], recorder)
     log.add(IMPORT, import_seconds)  # It was imported ahead, and touched no GPU.
     failed: str | None = None
-    for stage, step in subject.steps(device).items():
+    for stage, step in subject.steps(request.device).items():
         if failed or isinstance(step, str):
             log.missing(stage, step if isinstance(step, str) else failed or "")
             continue
@@ -66,6 +72,21 @@ def measure_stages(
                 failed = f"not reached: {stage} could not be done ({failed})"
                 raise
             log.add(stage, seconds)
+
+
+def cells(subject: str) -> Iterator[tuple[Metric, str, Mapping[str, Axis]]]:
+    """Return metric, meter and axes of everything that is measured here."""
+    for loading in LOADINGS:
+        for stage in STAGES:
+            for metric, meters in _METRICS.items():
+                for meter in meters:
+                    yield metric, meter, _axes(metric, stage, loading, meter)
+
+
+def _axes(metric: Metric, stage: str, loading: str, meter: str) -> dict[str, Axis]:
+    """Return the axes of one cell; a time has one meter, which is therefore no axis."""
+    axes: dict[str, Axis] = {"stage": stage, "module_loading": loading, "meter": meter}
+    return {axis: axes[axis] for axis in metric.axes}
 
 
 def _timed(step: Step) -> float:
@@ -85,12 +106,12 @@ class _Log:
 
     def add(self, stage: str, seconds: float) -> None:
         """Send the cells of a stage that was done."""
-        self._send("stage_seconds", stage, CLOCK, seconds)
+        self._send(STAGE_SECONDS, stage, CLOCK, seconds)
         reading, neighbours = self._meters.read(), self._meters.neighbours()
         disturbed = _DISTURBED if neighbours != self._neighbours else None
         for meter in METERS:
             whole_gpu = meter != NVML_PROCESS
-            for metric, since in (("stage_bytes", self._last), ("total_bytes", self._first)):
+            for metric, since in ((STAGE_BYTES, self._last), (TOTAL_BYTES, self._first)):
                 added = self._added(metric, meter, since, reading)
                 if whole_gpu and disturbed and not isinstance(added, str):
                     added = disturbed
@@ -99,13 +120,13 @@ class _Log:
 
     def missing(self, stage: str, reason: str) -> None:
         """Send the cells of a stage that was not done."""
-        for metric, (_, _, meters) in METRICS.items():
+        for metric, meters in _METRICS.items():
             for meter in meters:
                 self._send(metric, stage, meter, reason)
 
-    def _added(self, metric: str, meter: str, since: Reading, now: Reading) -> int | str:
+    def _added(self, metric: Metric, meter: str, since: Reading, now: Reading) -> int | str:
         before, after = since[meter], now[meter]
-        if meter == MEM_GET_INFO and metric == "total_bytes":
+        if meter == MEM_GET_INFO and metric is TOTAL_BYTES:
             return _NEVER
         if after is None:
             return self._meters.why(meter) or "not read"
@@ -114,11 +135,7 @@ class _Log:
             return after if meter == NVML_PROCESS else _BEFORE
         return after - before
 
-    def _send(self, metric: str, stage: str, meter: str, told: float | str) -> None:
+    def _send(self, metric: Metric, stage: str, meter: str, found: float | str) -> None:
         """Send a value, or the reason why there is none."""
-        unit, kind, _ = METRICS[metric]
-        axes = axes_of(metric, stage, self._loading, meter)
-        if isinstance(told, str):
-            self._recorder.figure(Figure(metric, unit, kind, meter, axes, reason=told))
-        else:
-            self._recorder.figure(Figure(metric, unit, kind, meter, axes, told))
+        axes = _axes(metric, stage, self._loading, meter)
+        self._recorder.reading(metric, meter, axes, found)

@@ -17,16 +17,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from allocmark.cuda import driver, runtime
+from allocmark.schema.metrics.context import CONTEXT, INIT, KERNEL, MEMSET, PRODUCT, TENSOR
 from allocmark.system.errors import NotMeasurableError, UnknownNameError
-
-IMPORT, INIT, CONTEXT = "import", "init", "context"
-TENSOR, KERNEL, MEMSET, PRODUCT = (
-    "first tensor",
-    "first kernel",
-    "first memset",
-    "first matrix product",
-)
-STAGES = (IMPORT, INIT, CONTEXT, TENSOR, KERNEL, MEMSET, PRODUCT)
 
 Step = Callable[[], object] | str
 SIDE = 512

@@ -7,19 +7,24 @@ process: CUDA does not survive a fork, and here there is nothing to survive.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
+from functools import partial
 from typing import Any
 
 from allocmark.cuda import driver, runtime
+from allocmark.experiments.context.subjects import subject_of
 from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.core.request import Request
 from allocmark.experiments.shared.forked import in_fork
 from allocmark.machine.nvml import open_device
 from allocmark.meters.memory import CONTEXT_STATE, MemoryMeters, context_exists, settled
 from allocmark.schema.device_meters import NVML_DEVICE
-from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.figure import Axis
+from allocmark.schema.flags import CALL_FAILED
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics.context import CALL_BYTES, CONTEXT_CREATED
 
-FLAG_FAILED = "call-failed"
 _EVENT_DISABLE_TIMING = 2
 
 Call = Callable[[int], object]
@@ -112,47 +117,53 @@ CALLS: Mapping[str, Mapping[str, Call | None]] = {
 }
 """Name and call, by subject. Each is the first of its process to touch the GPU.
 
-None: the parent has done it, and is asked itself, once no fork needs it untouched any more.
+None: the parent has done it, and tries it itself, once no fork needs it untouched any more.
 """
 
 
-def measure_triggers(subject: str, device: int, recorder: Recorder) -> None:
+def prepare(request: Request) -> Callable[[Recorder], None]:
+    """Import what the calls need, for all forks to come."""
+    subject_of(request.subject).load()
+    return partial(_measure, request)
+
+
+def _measure(request: Request, recorder: Recorder) -> None:
     """Try every call."""
-    calls = CALLS[subject]
+    calls = CALLS[request.subject]
     for name, call in sorted(calls.items(), key=lambda item: item[1] is None):
         axes: dict[str, Axis] = {"call": name}
         with recorder.stage(name):
             try:
-                told = _result(call, device)
+                result = _result(call, request.device)
             except Exception as error:
-                recorder.missing("context_created", "count", str(error), axes)
+                recorder.figure(CONTEXT_CREATED.missing(str(error), axes))
                 raise
-            _send(name, told, recorder)
+            _send(axes, result, recorder)
+
+
+def cells(subject: str) -> Iterator[tuple[Metric, str, Mapping[str, Axis]]]:
+    """Return metric, meter and axes of everything that is measured here."""
+    for call in CALLS[subject]:
+        yield CONTEXT_CREATED, CONTEXT_STATE, {"call": call}
 
 
 def _result(call: Call | None, device: int) -> dict[str, Any]:
     if call is None:
         return {"created": int(context_exists(device)), "bytes": None, "error": None}
-    told: dict[str, Any] = in_fork(lambda: _try(call, device))
-    return told
+    result: dict[str, Any] = in_fork(lambda: _try(call, device))
+    return result
 
 
-def _send(name: str, told: Mapping[str, Any], recorder: Recorder) -> None:
-    axes: dict[str, Axis] = {"call": name}
+def _send(axes: Mapping[str, Axis], result: Mapping[str, Any], recorder: Recorder) -> None:
     flags: tuple[str, ...] = ()
-    if told["error"]:
-        flags = (FLAG_FAILED,)
-        recorder.note(f"{name} failed", told["error"])
-    recorder.figure(
-        Figure(
-            "context_created", "count", "exact", CONTEXT_STATE, axes, told["created"], flags=flags
-        )
-    )
-    if told["bytes"] is not None:
-        placed = axes | {"meter": NVML_DEVICE}
-        recorder.figure(
-            Figure("call_bytes", "bytes", "sampled", NVML_DEVICE, placed, told["bytes"])
-        )
+    if result["error"]:
+        flags = (CALL_FAILED,)
+        recorder.note(f"{axes['call']} failed", result["error"])
+    created = result["created"]
+    recorder.figure(CONTEXT_CREATED.figure(CONTEXT_STATE, axes, created, flags=flags))
+    if result["bytes"] is not None:
+        of_meter = {**axes, "meter": NVML_DEVICE}
+        recorder.figure(CALL_BYTES.figure(NVML_DEVICE, of_meter, result["bytes"]))
 
 
 def _try(call: Call, device: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from allocmark.allocators import registry
@@ -19,16 +20,8 @@ def is_base(allocator: Allocator) -> bool:
     return allocator.tier is Tier.BASE
 
 
-def allocator_of(request: Request) -> Allocator:
-    """Return the allocator that a request names, in the child."""
-    return registry(request.allocator_file)[request.subject]
-
-
 class AllocatorExperiment(Experiment):
     """One document for each allocator that it measures."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Allocator] = {}
 
     @abstractmethod
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
@@ -43,28 +36,38 @@ class AllocatorExperiment(Experiment):
         """Return how many seconds a process with these parameters may take."""
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
-        self._known = {allocator.name: allocator for allocator in allocators}
         return [a.name for a in allocators if self.measures(a, profile)]
 
-    def framework(self, subject: str) -> str:
-        return self._allocator(subject).framework
+    def framework(self, subject: str, allocators: Sequence[Allocator]) -> str:
+        return _named(subject, allocators).framework
 
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
-        allocator = self._allocator(subject)
-        environment = dict(allocator.environment)  # Read-only mappings cannot be sent.
+    def requests(
+        self, subject: str, profile: Profile, allocators: Sequence[Allocator]
+    ) -> list[Request]:
+        allocator = _named(subject, allocators)
         return [
             Request(
-                *(self.name, subject, self.limit_s(parameters), parameters),
-                *(environment, allocator.framework),
+                experiment=self.name,
+                subject=subject,
+                limit_s=self.limit_s(parameters),
+                parameters=parameters,
+                environment=dict(allocator.environment),  # Read-only mappings cannot be sent.
+                framework=allocator.framework,
             )
             for parameters in self.children(allocator, profile)
         ]
 
     def prepare(self, request: Request) -> Callable[[Recorder], None]:
-        allocator_of(request).prepare()
+        allocator = registry(request.allocator_file)[request.subject]
+        allocator.prepare()
         for workload in request.parameters.get("workloads", ()):
             catalog.load(workload)  # Unpacked while another child measures, and kept.
-        return super().prepare(request)
+        return partial(self.measure, request, allocator)
 
-    def _allocator(self, subject: str) -> Allocator:
-        return self._known.get(subject) or registry()[subject]
+    @abstractmethod
+    def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
+        """In the child: open the allocator, measure and report."""
+
+
+def _named(subject: str, allocators: Sequence[Allocator]) -> Allocator:
+    return next(allocator for allocator in allocators if allocator.name == subject)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 from allocmark.allocators.base import Allocator
@@ -52,9 +51,18 @@ PROFILES = {
 
 
 class Experiment(ABC):
-    """One question of the suite. The child runs `prepare`, the parent all else."""
+    """One question of the suite. The child runs `prepare`, the parent all else.
+
+    It is a folder beside ``core`` whose ``experiment.py`` has an instance, ``EXPERIMENT``: one
+    object for all requests, which remembers none of them.
+    """
 
     name: ClassVar[str]
+    """Of its documents and on the command line."""
+    order: ClassVar[int]
+    """Its place in a run and in lists: lower ones first."""
+    on_demand: ClassVar[bool] = False
+    """Whether no run of the suite contains it: others start it."""
     alone: ClassVar[bool] = False
     """Whether not even the imports of the next child may run beside its children, unless there are
     cores to spare: its times are of nanoseconds."""
@@ -66,25 +74,25 @@ class Experiment(ABC):
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
         """Return what gets a document each: names of `allocators`, mostly."""
 
-    def framework(self, subject: str) -> str:
+    def framework(self, subject: str, allocators: Sequence[Allocator]) -> str:
         """Return what that subject needs, which decides about the stack it is measured under."""
         return BARE
 
     @abstractmethod
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
-        """Return the children to start for that subject, in order."""
+    def requests(
+        self, subject: str, profile: Profile, allocators: Sequence[Allocator]
+    ) -> list[Request]:
+        """Return the children to start for that subject, in order.
 
-    def prepare(self, request: Request) -> Callable[[Recorder], None]:
-        """In the child, before its turn: import what is slow, touch no GPU. Return what measures.
-
-        An experiment is one object for all of its requests: what a process needs lies in what this
-        returns, by default `measure` with the request.
+        Raises `NotMeasurableError` where what it needs is missing.
         """
-        return partial(self.measure, request)
 
-    def measure(self, request: Request, recorder: Recorder) -> None:
-        """In the child: measure and report. What is raised ends this child only."""
-        raise NotImplementedError
+    @abstractmethod
+    def prepare(self, request: Request) -> Callable[[Recorder], None]:
+        """In the child, before its turn: import what is slow, touch no GPU.
+
+        Returns what measures and reports; what that raises ends this child only.
+        """
 
     def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         """Return the document's figures: those of all children, unless a subclass joins them."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from allocmark.experiments.core.experiment import Experiment
 from allocmark.experiments.core.request import ChildOutcome
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.intervals import sampled_figure
 from allocmark.schema.metric import Metric
+
+UNFINISHED = "the probe ended before it came to this"
 
 
 def combined(
@@ -42,6 +46,29 @@ def spent(outcomes: Sequence[ChildOutcome]) -> dict[str, float]:
     return {name: round(seconds, 3) for name, seconds in total.items()}
 
 
+def cell_of(metric: str, axes: Mapping[str, Axis]) -> tuple[str, tuple[tuple[str, Axis], ...]]:
+    """Return what tells a figure from all others of its document."""
+    return metric, tuple(sorted(axes.items()))
+
+
+def joined(figures: Iterable[Figure]) -> list[Figure]:
+    """Join the figures of one cell from like processes into the figure of their readings."""
+    groups: dict[Any, list[Figure]] = {}
+    for figure in figures:
+        groups.setdefault(cell_of(figure.metric, figure.axes), []).append(figure)
+    return [_of_all(group) for group in groups.values()]
+
+
+def _of_all(group: Sequence[Figure]) -> Figure:
+    found = [figure for figure in group if figure.value is not None]
+    samples = [figure.value for figure in found if figure.value is not None]
+    first = found[0] if found else group[0]
+    repeats = first.kind == "exact" and len(set(samples)) == 1
+    if not found or repeats or (len(group) == 1 and first.samples):
+        return first
+    return sampled_figure(first.metric, first.unit, first.kind, first.meter, first.axes, samples)
+
+
 def fill(
     outcomes: Sequence[ChildOutcome],
     expected: Iterable[tuple[Mapping[str, Axis], Mapping[str, str] | Sequence[Metric]]],
@@ -51,9 +78,9 @@ def fill(
     `expected` pairs axes with metrics, or with a mapping of their names to units.
     """
     found = [figure for outcome in outcomes for figure in outcome.figures]
-    have = {(figure.metric, tuple(sorted(figure.axes.items()))) for figure in found}
+    have = {cell_of(figure.metric, figure.axes) for figure in found}
     failures = [failure for outcome in outcomes for failure in outcome.failures]
-    why = failures[-1].reason if failures else "the probe ended before it came to this"
+    why = failures[-1].reason if failures else UNFINISHED
     for axes, metrics in expected:
         if isinstance(metrics, Mapping):
             empty = [
@@ -62,6 +89,5 @@ def fill(
             ]
         else:
             empty = [metric.missing(why, axes) for metric in metrics]
-        place = tuple(sorted(axes.items()))
-        found += [figure for figure in empty if (figure.metric, place) not in have]
+        found += [figure for figure in empty if cell_of(figure.metric, axes) not in have]
     return found

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from allocmark.experiments.core.experiment import Experiment
-from allocmark.experiments.core.outcomes import fill
+from allocmark.experiments.core.outcomes import fill, joined
 from allocmark.experiments.core.recorder import Cell, Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
-from allocmark.schema.figure import Axis, Figure
-from allocmark.schema.intervals import sampled_figure
+from allocmark.schema.figure import Figure
 
 
 class Part(ABC):
@@ -57,7 +56,7 @@ class ExperimentOfParts(Experiment):
             limit_s=part.limit_s,
             parameters=parameters,
             environment=part.environment(),
-            framework=self.framework(subject),
+            framework=self.framework(subject, ()),
         )
 
     def prepare(self, request: Request) -> Callable[[Recorder], None]:
@@ -75,28 +74,9 @@ class ExperimentOfParts(Experiment):
         for group in groups.values():
             asked = group[0].request
             found = fill(group, self._part(asked.subject, asked.parameters).cells())
-            figures += _joined(found) if len(group) > 1 else found
+            figures += joined(found) if len(group) > 1 else found
         return figures
 
     def _part(self, subject: str, parameters: Mapping[str, Any], device: int = 0) -> Part:
         made = {part.name: part for part in self.parts}[parameters["part"]]
         return made(subject, parameters, device)
-
-
-def _joined(figures: Iterable[Figure]) -> list[Figure]:
-    """Join the figures of one cell from several processes."""
-    groups: dict[tuple[str, tuple[tuple[str, Axis], ...]], list[Figure]] = {}
-    for figure in figures:
-        groups.setdefault((figure.metric, tuple(sorted(figure.axes.items()))), []).append(figure)
-    return [_of_all(group) for group in groups.values()]
-
-
-def _of_all(group: Sequence[Figure]) -> Figure:
-    found = [figure for figure in group if figure.value is not None]
-    if not found:
-        return group[0]
-    first = found[0]
-    samples = [figure.value for figure in found if figure.value is not None]
-    if first.kind == "exact" and len(set(samples)) == 1:
-        return first
-    return sampled_figure(first.metric, first.unit, first.kind, first.meter, first.axes, samples)

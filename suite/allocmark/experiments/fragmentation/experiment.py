@@ -42,7 +42,6 @@ from typing import Any
 from allocmark.allocators.base import Allocator, Capability, Tier
 from allocmark.experiments.core.allocator_experiment import (
     AllocatorExperiment,
-    allocator_of,
     is_base,
 )
 from allocmark.experiments.core.experiment import Profile
@@ -80,6 +79,7 @@ class Fragmentation(AllocatorExperiment):
     """All workloads over one allocator in one process."""
 
     name = "fragmentation"
+    order = 30
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         return profile.all_settings or is_base(allocator)
@@ -102,8 +102,7 @@ class Fragmentation(AllocatorExperiment):
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
         return _LIMIT_S
 
-    def measure(self, request: Request, recorder: Recorder) -> None:
-        allocator = allocator_of(request)
+    def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
         recorder.note("setting", setting_in_force(allocator))
         for workload in request.parameters["workloads"]:

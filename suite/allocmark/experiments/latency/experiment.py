@@ -54,7 +54,6 @@ from typing import Any
 from allocmark.allocators.base import Allocator, Tier
 from allocmark.experiments.core.allocator_experiment import (
     AllocatorExperiment,
-    allocator_of,
     is_base,
 )
 from allocmark.experiments.core.experiment import Profile
@@ -86,6 +85,7 @@ class Latency(AllocatorExperiment):
     """All sizes, paths and levels of one allocator in one process."""
 
     name = "latency"
+    order = 20
     alone = True
     paced = True
 
@@ -112,8 +112,7 @@ class Latency(AllocatorExperiment):
         library()
         return super().prepare(request)
 
-    def measure(self, request: Request, recorder: Recorder) -> None:
-        allocator = allocator_of(request)
+    def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
         parameters: Any = request.parameters
         bench = Bench(allocator, parameters["largest_bytes"], request.pace_ns)

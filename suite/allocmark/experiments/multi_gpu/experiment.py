@@ -45,18 +45,21 @@ class MultiGpu(ExperimentOfParts):
     """One document for each subject; children hold no context, or are one program themselves."""
 
     name = metrics.EXPERIMENT
+    order = 90
     parts = (Mode, Touched, Strays, Remedy, Copies, Peers)
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
         """Return the subjects; no allocator that a user adds has a part in it."""
         return list(SUBJECTS) if len(visible_uuids()) >= _FEWEST else [RUNTIME]
 
-    def framework(self, subject: str) -> str:
+    def framework(self, subject: str, allocators: Sequence[Allocator]) -> str:
         if subject in MODES:
             return "tensorflow"
         return BARE if subject == RUNTIME else "torch"
 
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
+    def requests(
+        self, subject: str, profile: Profile, allocators: Sequence[Allocator]
+    ) -> list[Request]:
         """Return the processes: none on one GPU.
 
         Raises `NotMeasurableError` where the framework is missing.
@@ -64,7 +67,7 @@ class MultiGpu(ExperimentOfParts):
         uuids = visible_uuids()
         if len(uuids) < _FEWEST:
             return []
-        framework = self.framework(subject)
+        framework = self.framework(subject, allocators)
         if framework != BARE and (why := why_absent(framework)):
             raise NotMeasurableError(why)
         return [

@@ -26,7 +26,6 @@ from typing import Any
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.experiments.core.allocator_experiment import (
     AllocatorExperiment,
-    allocator_of,
     is_base,
 )
 from allocmark.experiments.core.experiment import Profile
@@ -58,6 +57,7 @@ class Placement(AllocatorExperiment):
     """One crafted sequence over each allocator that caches."""
 
     name = "placement"
+    order = 70
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         caches = Capability.CACHE in allocator.capabilities
@@ -69,8 +69,7 @@ class Placement(AllocatorExperiment):
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
         return _LIMIT_S
 
-    def measure(self, request: Request, recorder: Recorder) -> None:
-        allocator = allocator_of(request)
+    def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
         recorder.note("setting", setting_in_force(allocator))
         with recorder.stage("placement"):

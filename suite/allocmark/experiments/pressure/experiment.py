@@ -24,7 +24,6 @@ from allocmark.allocators.base import Allocator, Capability
 from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE
 from allocmark.experiments.core.allocator_experiment import (
     AllocatorExperiment,
-    allocator_of,
     is_base,
 )
 from allocmark.experiments.core.experiment import Profile
@@ -55,6 +54,7 @@ class Pressure(AllocatorExperiment):
     """Counters in one child, runs towards an OOM in another."""
 
     name = metrics.EXPERIMENT
+    order = 60
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         return bool(self.children(allocator, profile))
@@ -80,8 +80,7 @@ class Pressure(AllocatorExperiment):
             return _COUNTERS_LIMIT_S
         return float(parameters["seconds"]) + _OOM_MORE_S
 
-    def measure(self, request: Request, recorder: Recorder) -> None:
-        allocator = allocator_of(request)
+    def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
         recorder.note(notes.SETTING, setting_in_force(allocator))
         asked = request.parameters

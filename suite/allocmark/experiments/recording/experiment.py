@@ -21,6 +21,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -75,21 +76,25 @@ class ReplayRecording(Experiment):
     """One recording over one setting in one process."""
 
     name = "replay_recording"
+    order = 100
+    on_demand = True
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
         return []  # A run of the suite does not measure a user's recordings.
 
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
+    def requests(
+        self, subject: str, profile: Profile, allocators: Sequence[Allocator]
+    ) -> list[Request]:
         return []
 
     def prepare(self, request: Request) -> Callable[[Recorder], None]:
-        allocator_for(request).prepare()
-        return super().prepare(request)
+        allocator = allocator_for(request)
+        allocator.prepare()
+        return partial(self.measure, request, allocator)
 
-    def measure(self, request: Request, recorder: Recorder) -> None:
+    def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         asked = request.parameters
         begin = time.monotonic()
-        allocator = allocator_for(request)
         allocator.open(request.device)
         recorder.note("setting", setting_in_force(allocator))
         script = Script.of(load_events(Path(asked["events"])))

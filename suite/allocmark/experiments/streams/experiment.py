@@ -31,7 +31,6 @@ from typing import Any
 from allocmark.allocators.base import Allocator, Capability, Tier
 from allocmark.experiments.core.allocator_experiment import (
     AllocatorExperiment,
-    allocator_of,
     is_base,
 )
 from allocmark.experiments.core.experiment import Profile
@@ -60,6 +59,7 @@ class Streams(AllocatorExperiment):
     """All uses of streams, private pools and threads over one allocator in one process."""
 
     name = metrics.EXPERIMENT
+    order = 50
     paced = True
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
@@ -78,8 +78,7 @@ class Streams(AllocatorExperiment):
         library()
         return super().prepare(request)
 
-    def measure(self, request: Request, recorder: Recorder) -> None:
-        allocator = allocator_of(request)
+    def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
         repeats: int = request.parameters["repeats"]
         recorder.note(notes.CPUS, len(os.sched_getaffinity(0)))

@@ -40,6 +40,7 @@ class TensorFlowPolicy(ExperimentOfParts):
     """One document for each mode and for torch; every part in processes of its own."""
 
     name = metrics.EXPERIMENT
+    order = 80
     parts = (Cold, Points, Steps, WithoutRetry, Virtual, Combined, Pairs)
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
@@ -50,10 +51,12 @@ class TensorFlowPolicy(ExperimentOfParts):
         alone = why_absent("tensorflow") is not None
         return [s for s in SUBJECTS if not (alone and framework_of(s) == "torch")]
 
-    def framework(self, subject: str) -> str:
+    def framework(self, subject: str, allocators: Sequence[Allocator]) -> str:
         return framework_of(subject)
 
-    def requests(self, subject: str, profile: Profile) -> list[Request]:
+    def requests(
+        self, subject: str, profile: Profile, allocators: Sequence[Allocator]
+    ) -> list[Request]:
         """Return the processes. Raises `NotMeasurableError` where the framework is missing."""
         _refuse_missing(framework_of(subject))
         return [self.request(subject, parameters) for parameters in _parameters(subject, profile)]
