@@ -54,24 +54,24 @@ def record(command: Sequence[str], options: RecordOptions) -> int:
         raise AllocmarkError(f"{taken} is there already: move it away, or name another --out")
     if options.max_entries < 1:
         raise AllocmarkError(f"{options.max_entries} entries cannot be kept: ask for at least 1")
-    with tempfile.TemporaryDirectory(prefix="allocmark-record-") as reports:
-        asked = {
+    with tempfile.TemporaryDirectory(prefix="allocmark-record-") as folder:
+        settings = {
             "out": str(out),
-            "reports": reports,
+            "reports": folder,
             "max_entries": options.max_entries,
             "stacks": options.stacks,
             "on_oom": options.on_oom,
         }
         paths = [str(_HOOK), *filter(None, os.environ.get(_PATH, "").split(os.pathsep))]
-        variables = {_VARIABLE: json.dumps(asked), _PATH: os.pathsep.join(paths)}
+        variables = {_VARIABLE: json.dumps(settings), _PATH: os.pathsep.join(paths)}
         status = foreground.run(command, {**os.environ, **variables})
-        told = _reports(Path(reports))
-        started = any(Path(reports).glob("started.*"))
-    for report in told:
+        reports = _reports(Path(folder))
+        started = any(Path(folder).glob("started.*"))
+    for report in reports:
         print(f"allocmark: {_sentence(report)}", file=sys.stderr)
-    if any("file" in report for report in told):
+    if any("file" in report for report in reports):
         return status
-    if told:  # The reasons have been said.
+    if reports:  # The reasons have been said.
         return status or EXIT_UNCLEAR
     print(f"allocmark: {_nothing(options, started)}", file=sys.stderr)
     return status or (0 if options.on_oom else EXIT_UNCLEAR)

@@ -83,8 +83,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 class _Recorder:
     """One process of the program."""
 
-    def __init__(self, asked: dict[str, Any]) -> None:
-        self._asked = asked
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings, self._folder = settings, settings["reports"]
         self._torch: Any = None
         self._out = ""
         self._owner = 0
@@ -107,10 +107,10 @@ class _Recorder:
 
     def _start(self) -> None:
         self._begin = time.monotonic()
-        asked, torch = self._asked, self._torch
+        torch = self._torch
         self._owner = os.getpid()
         self._tell_started()
-        self._out = self._claim(asked["out"])
+        self._out = self._claim(self._settings["out"])
         self._history()
         torch._C._cuda_attach_out_of_memory_observer(self._on_oom)
         self._watch_exceptions()
@@ -120,12 +120,11 @@ class _Recorder:
         self._start_seconds = time.monotonic() - self._begin
 
     def _history(self) -> None:
-        asked = self._asked
         self._torch.cuda.memory._record_memory_history(
             "all",
-            context="all" if asked["stacks"] else None,
+            context="all" if self._settings["stacks"] else None,
             stacks="python",
-            max_entries=asked["max_entries"],
+            max_entries=self._settings["max_entries"],
         )
 
     def _claim(self, out: str) -> str:
@@ -135,7 +134,8 @@ class _Recorder:
         if rank.isdecimal() and int(os.environ.get("WORLD_SIZE", "1") or 1) > 1:
             return f"{stem}.rank{rank}{ending}"
         try:
-            os.close(os.open(os.path.join(self._asked["reports"], "first"), os.O_CREAT | os.O_EXCL))  # noqa: PTH118
+            first = os.path.join(self._folder, "first")  # noqa: PTH118
+            os.close(os.open(first, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return f"{stem}.pid{os.getpid()}{ending}"
         return out
@@ -153,7 +153,7 @@ class _Recorder:
 
         sys.excepthook = hook
 
-    def _on_oom(self, device: int, asked: int, total: int, free: int) -> None:
+    def _on_oom(self, device: int, requested: int, total: int, free: int) -> None:
         if os.getpid() != self._owner:
             return
         # A program that finds its batch size by failing must not write for longer than it runs.
@@ -165,7 +165,7 @@ class _Recorder:
     def _at_exit(self) -> None:
         if os.getpid() != self._owner:
             return
-        if self._passed_over or not (self._ended_by_oom or self._asked["on_oom"]):
+        if self._passed_over or not (self._ended_by_oom or self._settings["on_oom"]):
             self._write("exit", measure=True)
 
     def _on_signals(self) -> None:
@@ -175,7 +175,7 @@ class _Recorder:
                 signal.signal(signal.SIGTERM, self._on_signal)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() == self._owner and not self._asked["on_oom"]:
+        if os.getpid() == self._owner and not self._settings["on_oom"]:
             self._write("signal")
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
@@ -194,12 +194,12 @@ class _Recorder:
         self._written_at = time.monotonic()
         self._write_seconds = seconds = self._written_at - begin
         entries = sum(map(len, snapshot["device_traces"]))
-        told = {
+        report = {
             "why": why,
             "file": self._out,
             "file_bytes": os.stat(self._out).st_size,  # noqa: PTH116
             "entries": entries,
-            "full": any(len(t) >= self._asked["max_entries"] for t in snapshot["device_traces"]),
+            "full": any(len(t) >= self._settings["max_entries"] for t in snapshot["device_traces"]),
             "program_seconds": begin - self._begin,
             "start_seconds": self._start_seconds,
             "write_seconds": seconds,
@@ -207,8 +207,8 @@ class _Recorder:
         del snapshot
         if measure:
             with contextlib.suppress(Exception):
-                told["event_seconds"] = self._event_seconds()
-        self._report(**told)
+                report["event_seconds"] = self._event_seconds()
+        self._report(**report)
 
     def _facts(self, why: str) -> dict[str, Any]:
         """Return what the snapshot itself does not tell, as plain data."""
@@ -217,9 +217,9 @@ class _Recorder:
         counters = {}
         for device in range(cuda.device_count()):
             stats = cuda.memory_stats(device)
-            told = {ours: stats[theirs] for ours, theirs in _COUNTERS.items() if theirs in stats}
-            if told.get("peak_reserved_bytes"):
-                counters[str(device)] = told
+            own = {ours: stats[theirs] for ours, theirs in _COUNTERS.items() if theirs in stats}
+            if own.get("peak_reserved_bytes"):
+                counters[str(device)] = own
         main = max(counters, key=lambda d: counters[d]["peak_reserved_bytes"], default="0")
         return {
             "format": FORMAT,
@@ -233,7 +233,7 @@ class _Recorder:
             **_card(cuda, int(main)),
             "reserved_bytes": cuda.memory_reserved(int(main)),
             "process_bytes": _process_bytes(torch, int(main)),
-            "max_entries": self._asked["max_entries"],
+            "max_entries": self._settings["max_entries"],
             "counters": counters,
         }
 
@@ -259,14 +259,14 @@ class _Recorder:
     def _tell_started(self) -> None:
         with contextlib.suppress(OSError):
             name = f"started.{os.getpid()}"
-            os.close(os.open(os.path.join(self._asked["reports"], name), os.O_CREAT))  # noqa: PTH118
+            os.close(os.open(os.path.join(self._folder, name), os.O_CREAT))  # noqa: PTH118
 
-    def _report(self, **told: Any) -> None:
+    def _report(self, **report: Any) -> None:
         with contextlib.suppress(OSError):
             name = f"report.{os.getpid()}.{time.monotonic_ns()}"
-            path = os.path.join(self._asked["reports"], name)  # noqa: PTH118
+            path = os.path.join(self._folder, name)  # noqa: PTH118
             with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123
-                json.dump(told, stream)
+                json.dump(report, stream)
 
 
 def _of_the_driver(error: BaseException) -> bool:

@@ -52,11 +52,18 @@ def _trace(path: Path, device: int | None) -> Recording:
     counted = {name: int(origin[name]) for name in known if isinstance(origin.get(name), int)}
     if isinstance(origin.get("num_alloc_retries"), int):
         counted["retries"] = int(origin["num_alloc_retries"])
-    told = str(origin.get("setting", ""))
-    setting = "" if told == NATIVE else told if ":" in told else None
+    recorded = str(origin.get("setting", ""))
+    setting = "" if recorded == NATIVE else recorded if ":" in recorded else None
     environment = {name: origin[name] for name in ("gpu", "torch", "driver") if name in origin}
     if "memory_bytes" in origin:
         environment["total_bytes"] = origin["memory_bytes"]
     meters = ("free_bytes", "process_bytes", "reserved_bytes")
     environment |= {name: origin[name] for name in meters if name in origin}
-    return Recording(f"trace {path.name}", 0, trace, setting, counted, environment=environment)
+    return Recording(
+        source=f"trace {path.name}",
+        device=0,
+        trace=trace,
+        setting=setting,
+        counted=counted,
+        environment=environment,
+    )

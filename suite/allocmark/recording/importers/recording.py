@@ -26,7 +26,7 @@ class FailedRequest:
 
 @dataclass(frozen=True, slots=True)
 class BlockMap:
-    """Segments and blocks of an allocator at one moment, by address.
+    """Segments and blocks of an allocator at one event, by address.
 
     `segments`: int64 rows of address, size, stream. `blocks`: int64 rows of address, size,
     requested bytes, state (0 free, 1 live, 2 freed but another stream may still use it), block of
@@ -68,3 +68,16 @@ class Recording:
         """Return the stack on which a block was allocated, empty where it is not known."""
         place = int(self.stack_of_block[block]) if 0 <= block < len(self.stack_of_block) else -1
         return self.stacks[place] if place >= 0 else ()
+
+
+def imported_trace(file: str, rows: Sequence[Sequence[int]]) -> Trace:
+    """Return rows of op, block, size and stream as the trace of a file of that name."""
+    op, block, size, stream = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    return Trace(
+        file.partition(".")[0],
+        op=op.astype(np.uint8),
+        block=block.copy(),
+        size=size.copy(),
+        stream=stream.astype(np.uint8),
+        origin={"kind": "imported", "file": file},
+    )

@@ -10,11 +10,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import numpy as np
-
-from allocmark.recording.importers.recording import FailedRequest, Recording
+from allocmark.recording.importers.recording import FailedRequest, Recording, imported_trace
 from allocmark.system.errors import AllocmarkError
-from allocmark.workloads.event_trace import Trace
 
 _HEADER = ("Thread", "Time", "Action", "Pointer", "Size", "Stream")
 _MOST_STREAMS = 256
@@ -96,35 +93,34 @@ class _Log:
         """Return what was read."""
         if not self._rows:
             raise AllocmarkError(f"{self._name} holds no allocation: was the log ever flushed?")
-        op, block, size, stream = np.array(self._rows, dtype=np.int64).T
-        trace = Trace(
-            self._name.split(".")[0],
-            *(op.astype(np.uint8), block.copy(), size.copy(), stream.astype(np.uint8)),
-            origin={"kind": "imported", "file": self._name},
-        )
-        counted = {"ooms": len(self._failed)} if self._failed else {}
         return Recording(
-            f"RMM log {self._name}", 0, trace, None, counted, failed=self._failed,
+            source=f"RMM log {self._name}",
+            device=0,
+            trace=imported_trace(self._name, self._rows),
+            counted={"ooms": len(self._failed)} if self._failed else {},
+            failed=self._failed,
             doubts=self._doubts(),
-        )  # fmt: skip
+        )
 
     def _doubts(self) -> list[str]:
-        told = [
+        doubts = [
             "an RMM log does not tell the resource under it: no recorded setting to hold against"
         ]
         if self._unknown_frees:
-            told.append(
+            doubts.append(
                 f"{self._unknown_frees} blocks were freed that the log does not allocate: they are "
                 "left out, so the memory they took is missing from the start"
             )
         if self._reallocated:
-            told.append(
+            doubts.append(
                 f"{self._reallocated} addresses were given out again without a logged free: each "
                 "block is freed just before"
             )
         if len(self._threads) > 1:
-            told.append(f"{len(self._threads)} threads wrote the log: one thread replays its order")
-        return told
+            doubts.append(
+                f"{len(self._threads)} threads wrote the log: one thread replays its order"
+            )
+        return doubts
 
     def _number(self, line: int, text: str) -> int:
         try:

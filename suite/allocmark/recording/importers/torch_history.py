@@ -141,14 +141,14 @@ class _Walk:
 
 def _alive_before(entries: dict[str, list[int]]) -> dict[int, tuple[int, int, int]]:
     """Return size, stream and stack (unknown) of what is freed without having been allocated."""
-    alloc, done, asked = (_CODE[n] for n in ("alloc", "free_completed", "free_requested"))
+    alloc, done, requested = (_CODE[n] for n in ("alloc", "free_completed", "free_requested"))
     found: dict[int, tuple[int, int, int]] = {}
     seen: set[int] = set()
     rows = zip(*(entries[n] for n in ("action", "addr", "size", "stream")), strict=True)
     for action, address, size, stream in rows:
         if action == alloc:
             seen.add(address)
-        elif action in (done, asked) and address not in seen:
+        elif action in (done, requested) and address not in seen:
             seen.add(address)
             found[address] = (size, stream, -1)
     return found

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from allocmark.recording.importers import snapshot_file, torch_settings
-from allocmark.recording.importers.recording import BlockMap, Recording
+from allocmark.recording.importers.recording import BlockMap, Recording, imported_trace
 from allocmark.recording.importers.snapshot_file import SnapshotFile
 from allocmark.recording.importers.torch_history import Events, events_of, reserved_over_entries
 from allocmark.system.errors import AllocmarkError
 from allocmark.system.units import format_bytes, format_count
-from allocmark.workloads.event_trace import Op, Trace
+from allocmark.workloads.event_trace import Op
 
 
 def read(path: Path, device: int | None = None) -> Recording:
@@ -33,7 +33,7 @@ def read(path: Path, device: int | None = None) -> Recording:
     return Recording(
         source=f"torch snapshot {path.name}",
         device=chosen,
-        trace=_trace(path.name, events),
+        trace=imported_trace(path.name, events.rows),
         setting=torch_settings.recorded(file.header),
         counted=_counted(file, chosen, events),
         stacks=file.header["stacks"],
@@ -46,7 +46,7 @@ def read(path: Path, device: int | None = None) -> Recording:
     )
 
 
-def _device(file: SnapshotFile, asked: int | None, name: str) -> int:
+def _device(file: SnapshotFile, requested: int | None, name: str) -> int:
     """Return the device to replay."""
     held = {
         int(device): int(file.column(int(device), "segments", "size").sum()) + entries
@@ -63,19 +63,10 @@ def _device(file: SnapshotFile, asked: int | None, name: str) -> int:
             f"{name} holds no memory of a GPU: was the program run on the CPU, "
             "or was the snapshot made before its first tensor?"
         )
-    if asked is not None and asked not in held:
+    if requested is not None and requested not in held:
         known = ", ".join(map(str, sorted(held)))
-        raise AllocmarkError(f"{name} holds nothing of device {asked}: choose from {known}")
-    return max(held, key=lambda device: held[device]) if asked is None else asked
-
-
-def _trace(name: str, events: Events) -> Trace:
-    op, block, size, stream = np.array(events.rows, dtype=np.int64).reshape(-1, 4).T
-    stem = name.partition(".")[0]
-    return Trace(
-        *(stem, op.astype(np.uint8), block.copy(), size.copy(), stream.astype(np.uint8)),
-        origin={"kind": "imported", "file": name},
-    )
+        raise AllocmarkError(f"{name} holds nothing of device {requested}: choose from {known}")
+    return max(held, key=lambda device: held[device]) if requested is None else requested
 
 
 def _counted(file: SnapshotFile, device: int, events: Events) -> dict[str, int]:
@@ -92,8 +83,8 @@ def _counted(file: SnapshotFile, device: int, events: Events) -> dict[str, int]:
         counted["ooms"] = len(events.failed)
     all_stats = file.header["allocmark"].get("counters")
     stats = all_stats.get(str(device)) if isinstance(all_stats, dict) else None
-    told = stats.items() if isinstance(stats, dict) else ()
-    known = {name: int(value) for name, value in told if isinstance(value, int)}
+    values = stats.items() if isinstance(stats, dict) else ()
+    known = {name: int(value) for name, value in values if isinstance(value, int)}
     if not known.get("peak_segments", 1):
         del known["peak_segments"]  # All of them expandable.
     return counted | known
@@ -108,62 +99,62 @@ def _end_map(file: SnapshotFile, device: int, events: Events) -> BlockMap | None
     known = [events.block_at.get(address, -1) for address in blocks[0].tolist()]
     last = len(events.rows) - 1
     if events.failed and events.failed[-1].event == last - 1:
-        last -= 1  # The map is of the moment at which the request was refused.
+        last -= 1  # The map shows what was there when the request was refused.
     return BlockMap(last, np.stack(segments, 1), np.stack([*blocks, np.array(known)], 1))
 
 
 def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
     """Say what the file does not tell, and what was assumed instead."""
-    told = []
+    doubts = []
     entries = len(file.column(device, "entries", "action"))
     others = sum(n > 0 for n in file.header["devices"].values()) - bool(entries)
     if not entries:
-        told.append(
+        doubts.append(
             "the snapshot has no history: only what was alive at its end is replayed, in the order "
             "of addresses; the peak before it, the frees and their order are not known"
         )
     elif events.before_blocks:
         why = _why_late(file.header["allocmark"], entries, events)
-        told.append(
+        doubts.append(
             f"alive before the history begins ({why}): "
             f"{format_count(events.before_blocks, 'block')} ({format_bytes(events.before_bytes)}), "
             "allocated first, in the order of addresses; what was cached then is not known"
         )
     if others > 0:
         other = format_count(others, "other device")
-        told.append(f"the snapshot holds {other} beside: --device names one")
+        doubts.append(f"the snapshot holds {other} beside: --device names one")
     if events.waited:
-        told.append(
+        doubts.append(
             f"frees that waited for another stream: {events.waited}; each block returns at the "
             "event at which it did in the recorded run, which depended on the pace of that GPU"
         )
     if events.reallocated:
-        told.append(
+        doubts.append(
             "given out again without a recorded free: "
             f"{format_count(events.reallocated, 'block')}, freed just before"
         )
     if events.trims_without_stack:
-        told.append(
+        doubts.append(
             f"segments were given back {format_count(events.trims_without_stack, 'time')} and no "
             "stack says whether by empty_cache or by torch itself, short of memory: empty_cache is "
             "assumed"
         )
     if file.column(device, "segments", "pool").any():
-        told.append(
+        doubts.append(
             "some segments belong to private pools (CUDA graphs, MemPool), and the history does "
             "not say whose an allocation was: they are replayed in the common pool"
         )
     if file.header["other_actions"]:
         names = ", ".join(sorted(file.header["other_actions"])[:5])
-        told.append(f"entries of kinds not known here were passed over: {names}")
+        doubts.append(f"entries of kinds not known here were passed over: {names}")
     if events.failed:
-        told.append(_after_failure(events))
+        doubts.append(_after_failure(events))
     if events.block_at and (missing := _missing_at_end(file, device, events)):
-        told.append(
+        doubts.append(
             f"alive by the history and not in the final map: {format_count(missing, 'block')}; the "
             "history was stopped before the snapshot, or left out frees"
         )
-    return told
+    return doubts
 
 
 def _why_late(recorded: Mapping[str, Any], entries: int, events: Events) -> str:
