@@ -45,22 +45,39 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     assert not [name for name in held if name.startswith("allocmark/tools/")]
 
 
-def test_what_only_developers_run_is_told_to_be_in_a_clone(wheel: Path, tmp_path: Path) -> None:
-    zipfile.ZipFile(wheel).extractall(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "allocmark", "dev", "power", "results"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("installed")
+    zipfile.ZipFile(wheel).extractall(folder)
+    return folder
+
+
+def _run(installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "allocmark", *words],
+        cwd=installed,
+        env={**os.environ, "PYTHONPATH": str(installed)},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_what_only_developers_run_is_said_to_be_in_a_clone(installed: Path) -> None:
+    done = _run(installed, "dev", "power", "results")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "allocmark: allocmark dev power is not installed: run it in a clone\n"
 
 
-def test_everything_else_works_without_it(wheel: Path, tmp_path: Path) -> None:
-    """Whatever is imported at all can be: nothing in the wheel needs what is not in it."""
-    zipfile.ZipFile(wheel).extractall(tmp_path)
-    text = "allocmark.tools"
-    users = [path for path in tmp_path.rglob("*.py") if text in path.read_text()]
-    assert [str(path.relative_to(tmp_path)) for path in users] == ["allocmark/commands/dev.py"]
+def test_nothing_else_needs_it(installed: Path) -> None:
+    users = [path for path in installed.rglob("*.py") if "allocmark.tools" in path.read_text()]
+    assert [str(path.relative_to(installed)) for path in users] == ["allocmark/commands/dev.py"]
+
+
+def test_an_installed_allocmark_emulates_and_replays(installed: Path) -> None:
+    recorded = next((installed / "allocmark/workloads/recorded").glob("*.trace.gz"))
+    words = ("replay", str(recorded), "--setting", "cuda-malloc", "--emulated")
+    done = _run(installed, *words, "--page", "page.html")
+    assert done.returncode == 0, done.stderr
+    assert "replayed on the emulated driver" in done.stdout
+    assert "<svg" in (installed / "page.html").read_text()
