@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -26,17 +26,17 @@ class Trial:
 
     pid = 4242
 
-    def __init__(self, subject: str, device: int) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         self.closed = False
 
-    def tell(self, order: str) -> None:
-        pass
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closed = True
 
     def answer(self) -> Any:
         return None
-
-    def close(self) -> None:
-        self.closed = True
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(nvml_module, "_uuid_from_driver", lambda device: None)
     monkeypatch.setattr(memory, "_driver", lambda: None)
-    monkeypatch.setattr(doctor, "Worker", Trial)
+    monkeypatch.setattr(doctor, "Companion", Trial)
     monkeypatch.setattr(doctor, "compiler", lambda language: ["cc"])
     monkeypatch.setattr(doctor, "library", lambda: None)
     monkeypatch.setattr(doctor, "why_not", lambda framework: None)
@@ -172,14 +172,14 @@ def test_cuda_that_does_not_start_stops(
     made: list[Trial] = []
 
     class Failing(Trial):
-        def __init__(self, subject: str, device: int) -> None:
-            super().__init__(subject, device)
+        def __init__(self, command: Sequence[str]) -> None:
+            super().__init__(command)
             made.append(self)
 
         def answer(self) -> Any:
             raise NotMeasurableError("cuInit failed: system not yet initialized (802)")
 
-    monkeypatch.setattr(doctor, "Worker", Failing)
+    monkeypatch.setattr(doctor, "Companion", Failing)
     findings = examine(tmp_path)
     assert exit_code(findings) == 2
     assert "(802)" in _of(findings, "CUDA").sentence

@@ -15,7 +15,7 @@ from allocmark.compare.model import Change
 from allocmark.compare.thresholds import load
 from allocmark.gate.gating import gate
 from allocmark.nightly import night, state
-from allocmark.nightly.attribution import blame
+from allocmark.nightly.attribution import attribute
 from allocmark.nightly.factors import Factors, factors
 from allocmark.nightly.night import Options, run_night
 from allocmark.nightly.state import Night
@@ -193,9 +193,11 @@ def test_the_old_software_tells_which_factor_it_is(
         assert list(wanted) == [("latency", "torch-native")]
         return [put(tmp_path / "again", document(exact("ooms", old), run="r3"))]
 
-    assert blame(found, moved, measure, rules).sentence.startswith(culprit)
-    assert "cannot be told apart" in blame(found, moved, None, rules).sentence
-    assert blame(found, Factors((), moved.software), None, rules).sentence.startswith("Only the s")
+    assert attribute(found, moved, measure, rules).sentence.startswith(culprit)
+    assert "cannot be told apart" in attribute(found, moved, None, rules).sentence
+    assert attribute(found, Factors((), moved.software), None, rules).sentence.startswith(
+        "Only the s"
+    )
 
 
 @pytest.mark.parametrize(("old", "culprit"), [(1.4, "The machine moved"), (1.0, "The software")])
@@ -215,7 +217,7 @@ def test_means_are_blamed_too(tmp_path: Path, old: float, culprit: str) -> None:
         assert list(wanted) == [("latency", "torch-native")]
         return [put(tmp_path / "again", document(*hits(5, process=old), run="r5"))]
 
-    assert blame(found, moved, measure, rules).sentence.startswith(culprit)
+    assert attribute(found, moved, measure, rules).sentence.startswith(culprit)
 
 
 def _git(folder: Path, *words: str) -> str:

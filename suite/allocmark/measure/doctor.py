@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from allocmark.allocators import registry
-from allocmark.experiments.context.processes import Worker
 from allocmark.experiments.context.subjects import SUBJECTS
+from allocmark.experiments.shared.worker_process import Companion
 from allocmark.machine.conditions import Conditions, read_conditions
 from allocmark.machine.frameworks import TRACKED
 from allocmark.machine.stack import Stack, installed, lacks_cuda, read_stack
@@ -201,19 +202,15 @@ def _of_modes(conditions: Conditions) -> Iterator[Finding]:
 
 def _of_context(device: int) -> Iterator[Finding]:
     """Create a context in a process of its own, and see what NVML tells of it."""
-    worker = Worker("driver", device)
+    command = [sys.executable, "-m", "allocmark.measure.context_holder", str(device)]
     try:
-        worker.answer()
-        worker.tell("create")
-        worker.answer()
-        meters = MemoryMeters(device)
-        held = meters.read(worker.pid)[NVML_PROCESS]
-        why = meters.why(NVML_PROCESS)
+        with Companion(command) as holder:
+            holder.answer()
+            meters = MemoryMeters(device)
+            held, why = meters.read(holder.pid)[NVML_PROCESS], meters.why(NVML_PROCESS)
     except (NotMeasurableError, NoGpuError) as error:
         yield Finding("CUDA", "stop", f"no context can be created: {error}")
         return
-    finally:
-        worker.close()
     if held is None:
         yield Finding(
             "process memory",

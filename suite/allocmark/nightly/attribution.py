@@ -28,27 +28,29 @@ MeasureOld = Callable[[Sequence[tuple[str, str]]], Sequence[Path]]
 
 
 @dataclass(frozen=True, slots=True)
-class Blame:
-    """What is to blame, in a sentence; `measured` are the documents it rests on."""
+class Attribution:
+    """The factor, in a sentence; `measured` are the documents it rests on."""
 
     sentence: str
     measured: tuple[tuple[str, str], ...] = ()
 
 
-def blame(
+def attribute(
     found: Gate, moved: Factors, measure_old: MeasureOld | None, thresholds: Thresholds
-) -> Blame:
+) -> Attribution:
     """Say which factor the regressions of a gate come with."""
     system = ", ".join(f"{c.name} {c.a} to {c.b}" for c in moved.system)
     software = ", ".join(f"{c.name} {c.a} to {c.b}" for c in moved.software)
     if not system and not software:
-        return Blame("Nothing in the stack moved: look at the conditions, and measure once more.")
+        return Attribution(
+            "Nothing in the stack moved: look at the conditions, and measure once more."
+        )
     if not software:
-        return Blame(f"Only the machine moved: {system}.")
+        return Attribution(f"Only the machine moved: {system}.")
     if not system:
-        return Blame(f"Only the software moved: {software}.")
+        return Attribution(f"Only the software moved: {software}.")
     if measure_old is None:
-        return Blame(
+        return Attribution(
             f"The machine moved ({system}) and the software did ({software}); the old software is "
             "not installed any more, so they cannot be told apart."
         )
@@ -57,7 +59,7 @@ def blame(
     both += [(mean.probe, mean.subject) for mean in means]
     documents = tuple(dict.fromkeys(both))[:MOST]
     if not documents:
-        return Blame("The figures that are lost cannot be told apart by factors.")
+        return Attribution("The figures that are lost cannot be told apart by factors.")
     a = read_paths("the last good", [p for run in found.baselines for p in run.documents()])
     old = read_paths("the old software", measure_old(documents))
     again = compare_pair(Pair(a, old), thresholds)
@@ -70,20 +72,20 @@ def blame(
         for mean in means
         if mean.place in ratios
     ]
-    told = f"{sum(bad)} of {len(bad)} are as bad with the old software on this machine"
+    counts = f"{sum(bad)} of {len(bad)} are as bad with the old software on this machine"
     if bad and sum(bad) > _MOST_OF * len(bad):
-        return Blame(f"The machine moved them ({system}): {told}.", documents)
-    return Blame(f"The software moved them ({software}): {told}.", documents)
+        return Attribution(f"The machine moved them ({system}): {counts}.", documents)
+    return Attribution(f"The software moved them ({software}): {counts}.", documents)
 
 
 def _means(found: Gate) -> list[Mean]:
     """Return the means of single allocators that got worse.
 
-    Of a group that is worse only as a whole, all its allocators are asked.
+    Of a group that is worse only as a whole, all its allocators are returned.
     """
     means = [mean for mean in found.worse_means if mean.scope != "all"]
-    told = {mean.group for mean in means}
-    whole = {mean.group for mean in found.worse_means if mean.scope == "all"} - told
+    single = {mean.group for mean in means}
+    whole = {mean.group for mean in found.worse_means if mean.scope == "all"} - single
     return means + [
         mean for mean in found.comparison.means if mean.scope == "allocator" and mean.group in whole
     ]

@@ -18,7 +18,7 @@ from allocmark.gate.rerunning import measure_again, rerun_into
 from allocmark.machine.stack import ALIAS, is_emulated
 from allocmark.measure.core_speed import FILE as PACE
 from allocmark.nightly import state
-from allocmark.nightly.attribution import Blame, MeasureOld, blame
+from allocmark.nightly.attribution import Attribution, MeasureOld, attribute
 from allocmark.nightly.factors import factors
 from allocmark.nightly.state import Night
 from allocmark.nightly.summary import first_night, summary
@@ -128,16 +128,16 @@ def _gate(options: Options, night: Night) -> Night:
     if not candidates:
         raise AllocmarkError(f"{night.folder} holds no run that ended: delete it and start again")
     held = [_gated(options, night, candidate, earlier, rules) for candidate in candidates]
-    gates = [one for one in held if one is not None]
+    gates = [pair for pair in held if pair is not None]
     if not gates:
         write_whole(night.folder / SUMMARY, first_night(night).encode())
         return night.with_step("gated", "first")
     texts = []
     for number, (found, old) in enumerate(gates, 1):
         moved = factors(found.comparison.environment)
-        cause: Blame | None = None
+        cause: Attribution | None = None
         if found.outcome == "regression":
-            cause = blame(found, moved, old, rules)
+            cause = attribute(found, moved, old, rules)
         texts.append(summary(night, found, moved, cause))
         name = COMPARISON if len(gates) == 1 else f"{number}-{COMPARISON}"
         write_whole(night.folder / name, as_json(found.comparison).encode())

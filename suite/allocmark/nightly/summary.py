@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from allocmark.compare.model import VERDICTS, Comparison
 from allocmark.gate.gating import Gate
-from allocmark.nightly.attribution import Blame
+from allocmark.nightly.attribution import Attribution
 from allocmark.nightly.factors import Factors
 from allocmark.nightly.state import Night
 from allocmark.report.comparison import namer, tables, warnings
@@ -38,20 +38,20 @@ def first_night(night: Night) -> str:
     return f"{heading(1, title(night, None))}\n\nNight {night.folder.name}.\n"
 
 
-def summary(night: Night, gate: Gate, moved: Factors, blame: Blame | None) -> str:
+def summary(night: Night, gate: Gate, moved: Factors, attribution: Attribution | None) -> str:
     """Return the summary of a night that was held against earlier ones."""
     found = gate.comparison
     counts = ", ".join(f"{found.counted()[verdict]} {verdict}" for verdict in VERDICTS)
-    said = moved.sentence()
+    sentence = moved.sentence()
     parts = [heading(1, title(night, gate))]
     if any(row.emulated for row in found.rows):
         parts.append(band())
     parts += [
         bullets(warnings(found)),
         markdown_line(f"Night {night.folder.name}, profile {night.profile}: {counts}."),
-        # Where nothing moved, what is to blame says that first.
-        markdown_line(f"{said[0].upper()}{said[1:]}.") if moved or not blame else "",
-        markdown_line(blame.sentence) if blame else "",
+        # Where nothing moved, the attribution says that first.
+        markdown_line(f"{sentence[0].upper()}{sentence[1:]}.") if moved or not attribution else "",
+        markdown_line(attribution.sentence) if attribution else "",
     ]
     shown = {table.id: table for table in tables(found, _SHOWN)}
     # The band stands once, above everything.
@@ -66,7 +66,7 @@ def _lost(gate: Gate) -> str:
     if not gate.lost:
         return ""
     name = namer(gate.comparison)
-    lines = [f"{name(one)}: {one.reason}" for one in gate.lost[:_SHOWN]]
+    lines = [f"{name(figure)}: {figure.reason}" for figure in gate.lost[:_SHOWN]]
     more = len(gate.lost) - len(lines)
     lines += [f"and {more} more"] if more else []
     return f"{heading(2, f'No longer measured: {len(gate.lost)}')}\n\n{bullets(lines)}"
