@@ -72,7 +72,7 @@ def run(
 
     monkeypatch.setattr(tracked_run, "carry_out", carry_out)
     results = tmp_path / "results"
-    tracked_run.run(conf, tracked_run.Request(results, PROFILES["quick"], **request))
+    tracked_run.run(conf, tracked_run.TrackedRun(results, PROFILES["quick"], **request))
     files = sorted(results.glob("*/*-stack-*.json"))
     return measured, json.loads(files[-1].read_text()) if files else {}
 

@@ -249,7 +249,7 @@ def test_a_signal_stops_with_a_sentence(number: signal.Signals) -> None:
     try:
         with (
             pytest.raises(RunStoppedError, match="same command goes on"),
-            stoppable(signal.SIGINT),
+            stoppable(),
             stoppable(),
         ):
             try:
@@ -264,7 +264,7 @@ def test_a_signal_stops_with_a_sentence(number: signal.Signals) -> None:
 
 def test_the_handlers_are_given_back_after_a_run_that_was_not_stopped() -> None:
     kept = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with stoppable(signal.SIGINT), stoppable():
+    with stoppable(), stoppable():
         pass
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == kept
 

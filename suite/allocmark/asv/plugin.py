@@ -52,7 +52,7 @@ def _run(arguments: Any) -> None:
     conf = Config.load(arguments.config and Path(arguments.config).name)
     with tempfile.TemporaryDirectory(prefix="allocmark-dry-") as dry:
         skip = [kind for option, kind in _SKIP.items() if getattr(arguments, option)]
-        request = tracked_run.Request(
+        request = tracked_run.TrackedRun(
             results=Path(dry if arguments.dry_run else _results_dir(conf)).absolute(),
             profile=PROFILES["quick" if arguments.quick else "full"],
             patterns=arguments.bench or (),

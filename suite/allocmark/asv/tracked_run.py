@@ -34,7 +34,7 @@ from allocmark.system.errors import AllocmarkError
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TrackedRun:
     """A run in the words of ``asv run``; without `patterns` all benchmarks are read.
 
     `machine` and `commit` are what results are kept under instead of this machine and the newest
@@ -57,10 +57,10 @@ def run_project(project: Path, results: Path, profile: Profile, *, fresh: bool) 
     """Carry out a whole run of a project; return its documents. Raises as `run` does."""
     log.enable()
     with contextlib.chdir(project):  # asv's configuration names its folders from there.
-        return run(Config.load(), Request(results, profile, fresh=fresh))
+        return run(Config.load(), TrackedRun(results, profile, fresh=fresh))
 
 
-def run(conf: Any, request: Request) -> list[Path]:
+def run(conf: Any, request: TrackedRun) -> list[Path]:
     """Measure what the selected benchmarks read, write asv's results; return the documents.
 
     Raises `AllocmarkError` where asv could not keep it, before anything is measured, and otherwise
@@ -72,7 +72,7 @@ def run(conf: Any, request: Request) -> list[Path]:
         log.flush()  # The last line has no end yet, and a sentence may follow.
 
 
-def _run(conf: Any, request: Request) -> list[Path]:
+def _run(conf: Any, request: TrackedRun) -> list[Path]:
     read_stack(frameworks.found()[0], 0)  # No GPU: the run ends before anything is tried on it.
     for framework, reason in trial.leave_out_unusable().items():
         name = interpreters.variable(framework)
@@ -117,7 +117,7 @@ def _run(conf: Any, request: Request) -> list[Path]:
     return carry_out(plan, stacks, save)
 
 
-def select(conf: Any, request: Request, questions: Mapping[str, Any]) -> Any:
+def select(conf: Any, request: TrackedRun, questions: Mapping[str, Any]) -> Any:
     """Return asv's benchmarks, those selected. Raises `AllocmarkError` for an unknown name."""
     conf.results_dir = str(request.results)
     described = [describe(question) for question in questions.values()]
@@ -140,7 +140,7 @@ class _Part:
 
 
 def _parts(
-    conf: Any, request: Request, plan: Plan, stacks: Stacks, benchmarks: Any
+    conf: Any, request: TrackedRun, plan: Plan, stacks: Stacks, benchmarks: Any
 ) -> Iterator[_Part]:
     for commit, title, date in _commits(conf, request.commit):
         for share, stack in stacks.items():

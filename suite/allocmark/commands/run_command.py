@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,7 +55,7 @@ def run(options: Options) -> Path:
     report = reports_beside(results)
     if report.exists() and not report.is_dir():
         raise AllocmarkError(f"{report} is no folder, and the report goes there: move it away")
-    with stoppable(signal.SIGINT):
+    with stoppable():
         if options.filtered:
             plan = _filtered(options, profile, results)
             paths = carry_out(plan, plan.stacks())

@@ -1,4 +1,4 @@
-"""How a run ends early: Ctrl-C, asv's own way to stop a process, and what is said then."""
+"""How a run ends early: by Ctrl-C or SIGTERM, and what is said then."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from types import FrameType
 
 from allocmark.system.errors import EXIT_UNCLEAR, AllocmarkError
 
-STOPPED = "stopped: every finished document is saved, the same command goes on from there"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_STOPPED = "stopped: every finished document is saved, the same command goes on from there"
 
 
 class RunStoppedError(AllocmarkError):
@@ -20,21 +21,20 @@ class RunStoppedError(AllocmarkError):
 
 
 @contextmanager
-def stoppable(*signals: signal.Signals) -> Iterator[None]:
-    """Turn Ctrl-C, and a termination such as asv's, into `RunStoppedError`, or only the `signals`.
+def stoppable() -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into `KeyboardInterrupt`, and that into `RunStoppedError`.
 
-    asv answers Ctrl-C by SIGTERM to the process that measures and kills it a second later. After
-    the first one the others are ignored to the end of the process, which says what is saved.
+    After the first one the others are ignored to the end of the process, which says what is saved.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
-        for number in signals or (signal.SIGINT, signal.SIGTERM):
+        for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # As nohup has it.
                 before[number] = signal.signal(number, _interrupt)
     try:
         yield
     except KeyboardInterrupt as error:
-        raise RunStoppedError(STOPPED) from error
+        raise RunStoppedError(_STOPPED) from error
     finally:
         for number, handler in before.items():
             if signal.getsignal(number) is _interrupt:
@@ -42,7 +42,7 @@ def stoppable(*signals: signal.Signals) -> Iterator[None]:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    for other in (signal.SIGINT, signal.SIGTERM):
+    for other in _SIGNALS:
         if signal.getsignal(other) is _interrupt:
             signal.signal(other, signal.SIG_IGN)
     raise KeyboardInterrupt
