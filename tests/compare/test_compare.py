@@ -438,3 +438,19 @@ def test_every_run_of_a_side_counts_once(tmp_path: Path) -> None:
     found = compare(str(tmp_path), str(tmp_path))
     assert found.a.runs == ("r1", "r2")
     assert any("says the same as" in warning for warning in found.warnings)
+
+
+def test_which_direction_is_better_is_the_metric_s_unless_a_rule_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[[figure]]\npattern = "streams/*/speedup *"\nbetter = "less"\n')
+    own.write_text(own.read_text() + '[[figure]]\npattern = "streams/*"\nleast = 0.3\n')
+    rules, mine = load(), load(own)
+    place = "streams/torch-native/{} stream=own threads=2"
+    assert rules.of(place.format("speedup")).better == "more"
+    assert mine.of(place.format("speedup")).better == "less"
+    assert mine.of(place.format("throughput_per_s")).better == "more"
+    assert mine.of(place.format("thread_pair_ns")).better == "less"
+    assert rules.of("context/torch/context_created call=a/b c").better == "neither"
+    assert rules.of("of/another/figure").better == "less"

@@ -118,7 +118,7 @@ def pools(times: Times, scope: Scope) -> Pools:
     for index, (couple, rule) in enumerate(times.kept):
         key = couple.key
         # A name is put together once for the many figures that share it.
-        alike = key if scope == "class" else (key.home, rule.group, rule.better)
+        alike = key if scope == "class" else (key.home, rule.group, str(rule.better))
         if (place := places.get(alike)) is None:
             place = places[alike] = _place(key, rule, scope)
         found.setdefault(place, []).append(index)
@@ -297,7 +297,7 @@ def _place(key: Key, rule: Rule, scope: Scope) -> Place:
     subject = "" if scope == "all" else home.subject
     axes = {name: value for name, value in key.axes if name != _SIZE}
     cell = place_text(home.probe, home.subject, key.metric, axes) if scope == "class" else ""
-    return Place(line_of(home), home.probe, subject, cell, rule.group, rule.better)
+    return Place(line_of(home), home.probe, subject, cell, rule.group, str(rule.better))
 
 
 def _counted(side: Floats) -> Floats:

@@ -6,15 +6,16 @@ import fnmatch
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from allocmark.schema import metrics
+from allocmark.schema.metric import Better
 from allocmark.system.errors import AllocmarkError
 
-Better = Literal["less", "more", "neither"]
 Reading = Literal["median", "fastest"]
 _NUMBERS = ("least", "process", "figure")
 
@@ -23,7 +24,8 @@ _NUMBERS = ("least", "process", "figure")
 class Rule:
     """What holds for the figures whose name fits `pattern`; see ``thresholds.toml``.
 
-    `least`, `process` and `figure` are relative: 0.05 is 5 %.
+    `least`, `process` and `figure` are relative: 0.05 is 5 %. `better` is the metric's own where
+    the file does not say otherwise.
     """
 
     pattern: str
@@ -32,7 +34,7 @@ class Rule:
     process: float = 0.0
     figure: float = 0.10
     reading: Reading = "median"
-    better: Better = "less"
+    better: Better | None = None
     ignore: bool = False
 
     @cached_property
@@ -54,8 +56,7 @@ class Thresholds:
             return known
         for rule in self.rules:
             if rule.fits.match(place):
-                self._known[place] = rule
-                return rule
+                return self._known.setdefault(place, _directed(rule, place))
         raise AllocmarkError(f"no pattern fits {place}: end the thresholds with pattern = '*'")
 
 
@@ -74,6 +75,18 @@ def load(own: Path | None = None) -> Thresholds:
     return Thresholds([*_rules(text, str(own)), *rules])
 
 
+def _directed(rule: Rule, place: str) -> Rule:
+    """Return the rule with the direction in which the metric of that name is better."""
+    experiment, _, rest = place.partition("/")
+    metric = metrics.find(experiment, rest.partition("/")[2].partition(" ")[0])
+    return _with(rule, rule.better or ("less" if metric is None else metric.better))
+
+
+@cache
+def _with(rule: Rule, better: Better) -> Rule:
+    return replace(rule, better=better)
+
+
 def _rules(text: str, name: str) -> list[Rule]:
     try:
         return [_rule(entry) for entry in tomllib.loads(text).get("figure", [])]
@@ -89,7 +102,7 @@ def _rule(entry: dict[str, Any]) -> Rule:
         number = getattr(rule, name)
         if isinstance(number, bool) or not isinstance(number, int | float) or number < 0:
             raise ValueError(f"{name} of {rule.pattern} is {number!r}, not a share such as 0.05")
-    if rule.better not in get_args(Better):
+    if rule.better not in (None, *get_args(Better)):
         raise ValueError(f"better of {rule.pattern} is {rule.better!r}, not less, more or neither")
     if rule.reading not in get_args(Reading):
         raise ValueError(f"reading of {rule.pattern} is {rule.reading!r}, not median or fastest")
