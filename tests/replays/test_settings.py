@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from allocmark.allocators.torch_caching import CONF
 from allocmark.replays import settings
 from allocmark.system.errors import AllocmarkError, UnknownNameError
 
@@ -76,7 +77,7 @@ def test_a_list_that_does_not_end() -> None:
 
 
 def test_every_setting_of_the_suite_has_values_that_torch_takes() -> None:
-    texts = [s.allocator.environment.get(settings.CONF, "") for s in settings.choose([], None)]
+    texts = [s.allocator.environment.get(CONF, "") for s in settings.choose([], None)]
     for text in filter(None, texts):
         settings.choose([text], None)
 

@@ -7,11 +7,12 @@ Whatever lists allocators (runs, tables, asv's axes) takes their names and order
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import ClassVar
 
 from allocmark.system.errors import NotMeasurableError
@@ -19,7 +20,7 @@ from allocmark.system.message import Message, Text
 
 
 class Capability(StrEnum):
-    """What an allocator can do; a probe asks before it tries, and the table shows what it lacks."""
+    """What an allocator can do; an experiment looks before it tries, tables show what it lacks."""
 
     CACHE = "keeps freed memory and reuses it"
     TRIM = "gives cached memory back to the driver when told to"
@@ -214,3 +215,12 @@ class Allocator(ABC):
     def lacks(self, capability: Capability) -> NotMeasurableError:
         """Return the error for a capability this allocator does not have."""
         return NotMeasurableError(f"{self.name} does not do this: nothing here {capability.value}")
+
+
+def import_framework(module: str) -> ModuleType:
+    """Import a framework's module. Raises `NotMeasurableError` where it is missing."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        name = module.partition(".")[0]
+        raise NotMeasurableError(f"{name} cannot be imported here ({error})") from error

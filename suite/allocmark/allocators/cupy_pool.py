@@ -5,11 +5,9 @@ Source: CuPy's user guide, "Memory Management" (``cupy.cuda.MemoryPool``, ``set_
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability, Stats, Tier
+from allocmark.allocators.base import Allocator, Capability, Stats, Tier, import_framework
 from allocmark.cuda import runtime
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 from allocmark.system.message import Message
@@ -37,10 +35,10 @@ class CupyPool(Allocator):
     )
 
     def prepare(self) -> None:
-        _import_cupy()
+        import_framework("cupy")
 
     def open(self, device: int) -> None:
-        cupy = self._cupy = _import_cupy()
+        cupy = self._cupy = import_framework("cupy")
         if not cupy.cuda.is_available():
             raise NotMeasurableError("cupy finds no usable GPU (cupy.cuda.is_available() is no)")
         cupy.cuda.Device(device).use()
@@ -106,14 +104,6 @@ class CupyPool(Allocator):
         self._driver_allocs += 1
         self._peak_reserved = max(self._peak_reserved, self._pool.total_bytes() + size_bytes)
         return memory
-
-
-def _import_cupy() -> ModuleType:
-    """Import CuPy. Raises `NotMeasurableError` where it is missing."""
-    try:
-        return importlib.import_module("cupy")
-    except ImportError as error:
-        raise NotMeasurableError(f"cupy cannot be imported here ({error})") from error
 
 
 ALLOCATORS = (CupyPool("cupy-pool"),)

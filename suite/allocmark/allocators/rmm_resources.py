@@ -1,20 +1,18 @@
 """RMM's memory resources: its pool, its arenas, and its front over the driver's own pool.
 
 Each is used as it comes: the pool and the arenas begin with half of the free memory. Streams are
-left out, since not every release tells the handle of one.
+left out, since not every release has the handle of one.
 
 Source: RMM's Python API reference, module ``rmm.mr``.
 """
 
 from __future__ import annotations
 
-import importlib
-from types import ModuleType
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability, Stats, Tier
+from allocmark.allocators.base import Allocator, Capability, Stats, Tier, import_framework
 from allocmark.cuda import runtime
-from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.errors import DeviceOutOfMemoryError
 from allocmark.system.message import Message, Text
 
 _POOLED = frozenset({Capability.CACHE, Capability.RESTART, Capability.EXACT})
@@ -33,10 +31,10 @@ class RmmResource(Allocator):
         self._class = resource
 
     def prepare(self) -> None:
-        _import_rmm()
+        import_framework("rmm.mr")
 
     def open(self, device: int) -> None:
-        self._mr = _import_rmm()
+        self._mr = import_framework("rmm.mr")
         runtime.set_device(device)
         self._live: dict[int, int] = {}
         self._allocated = self._peak_allocated = 0
@@ -102,16 +100,8 @@ class RmmAsync(RmmResource):
         return resource()
 
     def stats(self) -> Stats:
-        """Return requested bytes as we count them: the resource tells nothing."""
+        """Return requested bytes as we count them: the resource keeps no counters."""
         return Stats(allocated_bytes=self._allocated, peak_allocated_bytes=self._peak_allocated)
-
-
-def _import_rmm() -> ModuleType:
-    """Import RMM's resources. Raises `NotMeasurableError` where it is missing."""
-    try:
-        return importlib.import_module("rmm.mr")
-    except ImportError as error:
-        raise NotMeasurableError(f"rmm cannot be imported here ({error})") from error
 
 
 ALLOCATORS = (

@@ -10,7 +10,14 @@ import ctypes
 from types import ModuleType
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability, NativeCalls, Stats, Tier
+from allocmark.allocators.base import (
+    Allocator,
+    Capability,
+    NativeCalls,
+    Stats,
+    Tier,
+    import_framework,
+)
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 from allocmark.system.message import Message
 
@@ -27,22 +34,19 @@ _CACHING = frozenset(
 )
 
 
+CONF = "PYTORCH_CUDA_ALLOC_CONF"
 NATIVE, NO_CACHE = "torch-native", "torch-nocache"
 EXPANDABLE, DRIVER_POOL = "torch-expandable", "torch-async"
 
 
 def import_torch() -> ModuleType:
     """Import torch. Raises `NotMeasurableError` where it is missing or built without CUDA."""
-    try:
-        import torch
-    except ImportError as error:
-        raise NotMeasurableError(f"torch cannot be imported here ({error})") from error
+    torch = import_framework("torch")
     if torch.version.cuda is None:
         raise NotMeasurableError(
             f"torch {torch.__version__} is a CPU-only build: install one with CUDA"
         )
-    module: ModuleType = torch
-    return module
+    return torch
 
 
 def _why_none(torch: Any) -> str:
@@ -69,7 +73,7 @@ class TorchCaching(Allocator):
     def __init__(self, name: str, conf: str = "", **about: Any) -> None:
         # Newer releases renamed the variable and still read the old one; 2.8 and older know
         # only the old one.
-        super().__init__(name, {"PYTORCH_CUDA_ALLOC_CONF": conf} if conf else {}, **about)
+        super().__init__(name, {CONF: conf} if conf else {}, **about)
 
     def prepare(self) -> None:
         import_torch()
@@ -129,10 +133,10 @@ class TorchCaching(Allocator):
 
     def stats(self) -> Stats:
         # As memory_stats, which spends ten times as long on flattening the names.
-        told = self._torch.cuda.memory_stats_as_nested_dict(self._device)
+        counters = self._torch.cuda.memory_stats_as_nested_dict(self._device)
 
         def read(name: str, figure: str) -> int | None:
-            value: int | None = told.get(name, {}).get("all", {}).get(figure)
+            value: int | None = counters.get(name, {}).get("all", {}).get(figure)
             return value
 
         return Stats(
@@ -142,10 +146,10 @@ class TorchCaching(Allocator):
             peak_reserved_bytes=read("reserved_bytes", "peak"),
             inactive_split_bytes=read("inactive_split_bytes", "current"),
             segments=read("segment", "current"),
-            driver_allocs=told.get("num_device_alloc"),
-            driver_frees=told.get("num_device_free"),
-            retries=told.get("num_alloc_retries"),
-            ooms=told.get("num_ooms"),
+            driver_allocs=counters.get("num_device_alloc"),
+            driver_frees=counters.get("num_device_free"),
+            retries=counters.get("num_alloc_retries"),
+            ooms=counters.get("num_ooms"),
         )
 
     def reset_peaks(self) -> None:
@@ -209,7 +213,7 @@ class TorchSetting(TorchCaching):
 class TorchDriverPool(TorchCaching):
     """``backend:cudaMallocAsync``: torch's front over the driver's stream-ordered pool."""
 
-    # What the pool holds depends on when the GPU finishes, and it tells no block map.
+    # What the pool holds depends on when the GPU finishes, and it has no block map.
     capabilities = _CACHING - {Capability.EXACT}
 
     def stats(self) -> Stats:

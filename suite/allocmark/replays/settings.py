@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator
-from allocmark.allocators.torch_caching import TorchSetting
+from allocmark.allocators.torch_caching import CONF, TorchSetting
 from allocmark.replays.setting_values import OPTIONS, check
 from allocmark.system import interpreters
 from allocmark.system.errors import AllocmarkError, UnknownNameError
 
-CONF = "PYTORCH_CUDA_ALLOC_CONF"
 RECORDED = "torch-recorded"
 _OTHERS = ("tf-growth", "tf-async", "rmm-pool", "rmm-arena", "rmm-async", "cupy-pool")
 """Tried beside torch's where installed: those that take memory as it is needed."""

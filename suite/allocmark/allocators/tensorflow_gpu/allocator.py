@@ -22,6 +22,7 @@ from allocmark.allocators.base import (
     NativeCalls,
     Stats,
     Tier,
+    import_framework,
 )
 from allocmark.allocators.tensorflow_gpu import causes, framework, shim
 from allocmark.allocators.tensorflow_gpu.framework import BY_ENVIRONMENT, QUIET, Mode
@@ -75,7 +76,7 @@ class TensorFlowAllocator(Allocator):
         self._why_no_shim = ""
 
     def prepare(self) -> None:
-        framework.import_tensorflow()
+        import_framework("tensorflow")
         self._locate()
 
     def open(self, device: int) -> None:
@@ -85,7 +86,7 @@ class TensorFlowAllocator(Allocator):
         Raises `NotMeasurableError` for a GPU that cannot be used, a shim for another version, a
         limit above the card, a host too small for greedy, and a mode that comes too late.
         """
-        tensorflow = self._tf = framework.import_tensorflow()
+        tensorflow = self._tf = import_framework("tensorflow")
         path = self._locate()
         gpu = framework.configure(tensorflow, device, retry=self._retry)
         if not self._by_environment:
@@ -163,8 +164,8 @@ class TensorFlowAllocator(Allocator):
     def stats(self) -> Stats:
         """Return the allocator's counters; what TensorFlow's public ones leave out is None."""
         if self._shim is None:
-            told = self._tf.config.experimental.get_memory_info("GPU:0")
-            return Stats(allocated_bytes=told["current"], peak_allocated_bytes=told["peak"])
+            info = self._tf.config.experimental.get_memory_info("GPU:0")
+            return Stats(allocated_bytes=info["current"], peak_allocated_bytes=info["peak"])
         return self._stats(self._shim.stats())
 
     def native(self) -> NativeCalls | None:
@@ -205,12 +206,12 @@ class TensorFlowAllocator(Allocator):
             raise NotMeasurableError("tensorflow has made a device without an allocator")
         opened.use(live)
 
-    def _stats(self, told: Mapping[str, int | None]) -> Stats:
+    def _stats(self, counters: Mapping[str, int | None]) -> Stats:
         return Stats(
-            allocated_bytes=told["bytes_in_use"],
-            reserved_bytes=told["pool_bytes"],
-            peak_allocated_bytes=told["peak_bytes_in_use"],
-            peak_reserved_bytes=told["peak_pool_bytes"],
+            allocated_bytes=counters["bytes_in_use"],
+            reserved_bytes=counters["pool_bytes"],
+            peak_allocated_bytes=counters["peak_bytes_in_use"],
+            peak_reserved_bytes=counters["peak_pool_bytes"],
         )
 
     def _free_all(self) -> None:

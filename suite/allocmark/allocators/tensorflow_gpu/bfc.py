@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from allocmark.allocators.base import Capability, Stats
 from allocmark.allocators.tensorflow_gpu import shim
@@ -60,20 +61,17 @@ class Bfc(TensorFlowAllocator):
         super()._open_shim(opened)
         self._total_bytes = opened.stats()["bytes_limit"] or 0
 
-    def _stats(self, told: Mapping[str, int | None]) -> Stats:
+    def _stats(self, counters: Mapping[str, int | None]) -> Stats:
         """Return BFC's counters, and what was seen at its border to the driver.
 
-        A retry is what torch calls one: free regions are given back, and the driver asked again.
+        A retry is what torch calls one: free regions are released, and the driver called again.
         """
-        return Stats(
-            allocated_bytes=told["bytes_in_use"],
-            reserved_bytes=told["pool_bytes"],
-            peak_allocated_bytes=told["peak_bytes_in_use"],
-            peak_reserved_bytes=told["peak_pool_bytes"],
-            segments=told["regions"],
-            driver_allocs=told["asks"],
-            driver_frees=told["returns"],
-            retries=told["collections"],
+        return replace(
+            super()._stats(counters),
+            segments=counters["regions"],
+            driver_allocs=counters["granted"],
+            driver_frees=counters["returns"],
+            retries=counters["collections"],
         )
 
     def used_extent_bytes(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
+from dataclasses import replace
 
 from allocmark.allocators.base import Stats
 from allocmark.allocators.tensorflow_gpu.allocator import TensorFlowAllocator
@@ -22,13 +23,8 @@ class TensorFlowDriverPool(TensorFlowAllocator):
 
     def stats(self) -> Stats:
         """Return TensorFlow's counters of bytes in use, and the driver's of its pool."""
-        told = super().stats()
-        return Stats(
-            allocated_bytes=told.allocated_bytes,
-            reserved_bytes=self._attribute(_RESERVED),
-            peak_allocated_bytes=told.peak_allocated_bytes,
-            peak_reserved_bytes=self._attribute(_RESERVED_HIGH),
-        )
+        reserved, peak = self._attribute(_RESERVED), self._attribute(_RESERVED_HIGH)
+        return replace(super().stats(), reserved_bytes=reserved, peak_reserved_bytes=peak)
 
     def reset_peaks(self) -> None:
         super().reset_peaks()

@@ -6,7 +6,6 @@ Source: TensorFlow's guide, "Use a GPU", section "Limiting GPU memory growth".
 from __future__ import annotations
 
 from enum import StrEnum
-from types import ModuleType
 from typing import Any
 
 from allocmark.allocators.tensorflow_gpu.causes import why_no_gpu
@@ -30,16 +29,6 @@ BY_ENVIRONMENT = {
     Mode.ASYNC: {"TF_GPU_ALLOCATOR": "cuda_malloc_async"},
 }
 """The variables that set a mode; the public API has nothing for the last one."""
-
-
-def import_tensorflow() -> ModuleType:
-    """Import TensorFlow. Raises `NotMeasurableError` where it is missing."""
-    try:
-        import tensorflow
-    except ImportError as error:
-        raise NotMeasurableError(f"tensorflow cannot be imported here ({error})") from error
-    module: ModuleType = tensorflow
-    return module
 
 
 def configure(tensorflow: Any, device: int, *, retry: bool) -> Any:

@@ -41,7 +41,7 @@ _NAME_BYTES = 200
 STATS = (
     *("num_allocs", "bytes_in_use", "peak_bytes_in_use", "largest_alloc_size", "bytes_limit"),
     *("pool_bytes", "peak_pool_bytes", "largest_free_block_bytes"),
-    *("asks", "refused", "returns", "collections", "regions"),
+    *("granted", "refused", "returns", "collections", "regions"),
 )
 """AllocatorStats, then what was seen at the border to the driver: requests granted and refused,
 regions given back, how often that happened before another try, and regions held now."""
@@ -243,7 +243,7 @@ class Shim:
     def chunks(self) -> list[Chunk]:
         """Return the chunk map, by address. Raises `NotMeasurableError` where there is none."""
         rows = self._rows(self._library.am_tf_chunks, 4)
-        return sorted(Chunk(a, n, asked, bool(used)) for a, n, asked, used in rows.tolist())
+        return sorted(Chunk(a, n, requested, bool(used)) for a, n, requested, used in rows.tolist())
 
     def address(self, name: str) -> int:
         """Return the address of an entry point: ``alloc``, ``free`` or ``wait``."""

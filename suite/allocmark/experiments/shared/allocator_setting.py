@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from allocmark.allocators.base import Allocator
-from allocmark.allocators.torch_caching import import_torch
+from allocmark.allocators.torch_caching import CONF, import_torch
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.units import MIB
 
-_CONF = "PYTORCH_CUDA_ALLOC_CONF"
 _NO_CACHE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 _PROBE_BYTES = 21 * MIB
 
@@ -31,7 +30,7 @@ def setting_in_force(allocator: Allocator) -> str:
     if _NO_CACHE in allocator.environment:
         _check_uncached(allocator, torch)
         return asked
-    conf = allocator.environment.get(_CONF, "")
+    conf = allocator.environment.get(CONF, "")
     wanted = dict(pair.split(":", 1) for pair in conf.split(",") if ":" in pair)
     backend = torch.cuda.get_allocator_backend()
     _demand("backend", wanted.pop("backend", "native"), backend)

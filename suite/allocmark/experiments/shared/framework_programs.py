@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from allocmark.allocators.base import import_framework
 from allocmark.allocators.tensorflow_gpu import (
     DRIVER_POOL,
     GREEDY,
@@ -139,7 +140,7 @@ class TensorFlow(Program):
         self.mode, self._device, self._way = mode, device, way
 
     def load(self) -> None:
-        self._tf: Any = framework.import_tensorflow()
+        self._tf: Any = import_framework("tensorflow")
 
     def list_devices(self) -> None:
         found = self._tf.config.list_physical_devices("GPU")
@@ -207,8 +208,8 @@ class TensorFlow(Program):
             return self._tf.raw_ops.Empty(shape=shape, dtype=self._tf.uint8)
 
     def counters(self) -> dict[str, int]:
-        told = self._tf.config.experimental.get_memory_info("GPU:0")
-        return {ALLOCATED: told["current"], PEAK: told["peak"]}
+        info = self._tf.config.experimental.get_memory_info("GPU:0")
+        return {ALLOCATED: info["current"], PEAK: info["peak"]}
 
     def address(self, tensor: Any) -> int:
         return _address_in_capsule(self._tf.experimental.dlpack.to_dlpack(tensor))
