@@ -9,7 +9,12 @@ import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from allocmark.system.units import MIB
+from allocmark.workloads import trace_file
+from allocmark.workloads.event_trace import Trace
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,8 +80,10 @@ def test_nothing_else_needs_it(installed: Path) -> None:
 
 
 def test_an_installed_allocmark_emulates_and_replays(installed: Path) -> None:
-    recorded = next((installed / "allocmark/workloads/recorded").glob("*.trace.gz"))
-    words = ("replay", str(recorded), "--setting", "cuda-malloc", "--emulated")
+    first = np.zeros(1, np.int64)
+    trace = Trace("t", first.astype(np.uint8), first, first + MIB, first.astype(np.uint8))
+    trace_file.write(installed / "t.trace.gz", trace)
+    words = ("replay", "t.trace.gz", "--setting", "cuda-malloc", "--emulated")
     done = _run(installed, *words, "--page", "page.html")
     assert done.returncode == 0, done.stderr
     assert "replayed on the emulated driver" in done.stdout

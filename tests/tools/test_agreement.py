@@ -43,8 +43,8 @@ def test_a_byte_more_is_listed_and_not_met(tmp_path: Path) -> None:
     _run(tmp_path / "b", [700.0] * 20, exact=101.0)
     found = compare(tmp_path / "a", tmp_path / "b")
     assert not found.met
-    assert [(d.a, d.b) for d in found.different] == [(100, 101)]
-    assert "/peak_bytes workload=training" in found.different[0].place
+    assert [(d.a.value, d.b.value) for d in found.different] == [(100, 101)]
+    assert "/peak_bytes workload=training" in found.different[0].couple.place
 
 
 @pytest.mark.parametrize(("far", "met"), [(1, True), (2, False)])

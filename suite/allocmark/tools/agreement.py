@@ -52,37 +52,70 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One figure that does not agree: its values, and the width of its interval in both runs."""
+class FigurePair:
+    """One figure of both runs: which kind it is, and by how much its values differ."""
 
-    place: str
-    unit: str
-    a: float
-    b: float
-    share: float
-    spread_a: float
-    spread_b: float
+    couple: Couple
+    a: Figure
+    b: Figure
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is counted."""
+        return self.a.kind == "exact"
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is a time."""
+        return self.a.kind == "time"
+
+    @property
+    def hit(self) -> bool:
+        """Whether it is the median time of a hit."""
+        path = self.a.axes.get("path")
+        return self.timed and path == "hit" and self.a.metric == MEDIAN_OF_HITS
+
+    @property
+    def should_settle(self) -> bool:
+        """Whether its interval should be narrow."""
+        return self.hit or (self.couple.key.home.probe == "context" and not self.exact)
+
+    @property
+    def difference(self) -> float:
+        """The share of the first value, infinite where that is 0 and the other is not."""
+        a, b = self.a.value or 0.0, self.b.value or 0.0
+        if a == b:
+            return 0.0
+        return abs(b - a) / abs(a) if a else math.inf
+
+    @property
+    def settled(self) -> bool:
+        """Whether its interval is narrow in both runs."""
+        return max(_spread(self.a), _spread(self.b)) <= WIDE_SHARE
+
+    @property
+    def near(self) -> bool:
+        """Whether its values are near each other."""
+        return self.difference <= NEAR
 
     def sentence(self) -> str:
         """Return one line for people."""
         spreads = " and ".join(
             "no interval" if math.isinf(spread) else f"{spread:.1%}"
-            for spread in (self.spread_a, self.spread_b)
+            for spread in (_spread(self.a), _spread(self.b))
         )
-        return (
-            f"{self.share:.1%}  {format_value(self.a, self.unit)} and "
-            f"{format_value(self.b, self.unit)} (spread {spreads})  {visible(self.place)}"
-        )
+        a, b = (format_value(figure.value or 0.0, self.a.unit) for figure in (self.a, self.b))
+        place = visible(self.couple.place)
+        return f"{self.difference:.1%}  {a} and {b} (spread {spreads})  {place}"
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The shares, and every figure that does not agree."""
+    """The shares, every figure that does not agree, and places that one run alone has measured."""
 
     shares: tuple[Share, ...]
-    different: tuple[Difference, ...]
+    different: tuple[FigurePair, ...]
     only_one: tuple[str, ...]
-    """Places measured in one run and not in the other."""
 
     @property
     def met(self) -> bool:
@@ -95,65 +128,22 @@ class Agreement:
         return EXIT_FINE if self.met else EXIT_REGRESSION
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """One figure of both runs: which kind it is, and by how much its values differ."""
-
-    couple: Couple
-    a: Figure
-    b: Figure
-
-    @property
-    def exact(self) -> bool:
-        return self.a.kind == "exact"
-
-    @property
-    def timed(self) -> bool:
-        return self.a.kind == "time"
-
-    @property
-    def hit(self) -> bool:
-        return self.a.axes.get("path") == "hit" and self.a.metric == MEDIAN_OF_HITS
-
-    @property
-    def should_settle(self) -> bool:
-        """Whether it should be settled."""
-        context = self.couple.key.home.probe == "context"
-        return (self.timed and self.hit) or (context and not self.exact)
-
-    @property
-    def difference(self) -> float:
-        """The share of the first value, infinite where that is 0 and the other is not."""
-        a, b = self.a.value or 0.0, self.b.value or 0.0
-        if a == b:
-            return 0.0
-        return abs(b - a) / abs(a) if a else math.inf
-
-    @property
-    def settled(self) -> bool:
-        return max(_spread(self.a), _spread(self.b)) <= WIDE_SHARE
-
-    @property
-    def near(self) -> bool:
-        return self.difference <= NEAR
-
-
 def compare(a: Path, b: Path) -> Agreement:
     """Compare two results folders figure by figure. Raises `AllocmarkError` if one is empty."""
     both, single = couples(paired(read_side(str(a), a), read_side(str(b), b)))
-    pairs = [_Pair(c, next(iter(c.a.values())), next(iter(c.b.values()))) for c in both]
-    exact = [pair for pair in pairs if pair.exact]
-    hits = [pair for pair in pairs if pair.timed and pair.hit]
-    settled = [pair for pair in pairs if pair.timed and pair.settled]
+    pairs = [FigurePair(c, next(iter(c.a.values())), next(iter(c.b.values()))) for c in both]
     shares = (
-        _share("bytes and counts that are exact, equal", [not p.difference for p in exact], 1.0),
-        _share(f"hits within {NEAR:.0%}", [p.near for p in hits], LEAST_NEAR),
-        _share(f"settled times within {NEAR:.0%}", [p.near for p in settled], LEAST_NEAR),
+        _share("bytes and counts that are exact, equal",
+               [not pair.difference for pair in pairs if pair.exact], 1.0),
+        _share(f"hits within {NEAR:.0%}", [pair.near for pair in pairs if pair.hit], LEAST_NEAR),
+        _share(f"settled times within {NEAR:.0%}",
+               [pair.near for pair in pairs if pair.timed and pair.settled], LEAST_NEAR),
         _share("hit and context figures that are settled",
                [pair.settled for pair in pairs if pair.should_settle], LEAST_SETTLED),
     )  # fmt: skip
     off = [p for p in pairs if (p.exact and p.difference) or (p.timed and not p.near)]
-    return Agreement(shares, _listed(off), tuple(unpaired.place for unpaired in single))
+    off.sort(key=lambda pair: (-pair.difference, pair.couple.place))
+    return Agreement(shares, tuple(off), tuple(unpaired.place for unpaired in single))
 
 
 def _spread(figure: Figure) -> float:
@@ -167,22 +157,6 @@ def _spread(figure: Figure) -> float:
 
 def _share(what: str, good: Sequence[bool], least: float) -> Share:
     return Share(what, sum(good), len(good), least)
-
-
-def _listed(off: Sequence[_Pair]) -> tuple[Difference, ...]:
-    found = [
-        Difference(
-            place=pair.couple.place,
-            unit=pair.a.unit,
-            a=pair.a.value or 0.0,
-            b=pair.b.value or 0.0,
-            share=pair.difference,
-            spread_a=_spread(pair.a),
-            spread_b=_spread(pair.b),
-        )
-        for pair in off
-    ]
-    return tuple(sorted(found, key=lambda difference: (-difference.share, difference.place)))
 
 
 def text(found: Agreement) -> str:
