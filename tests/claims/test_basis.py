@@ -104,7 +104,8 @@ def test_a_quick_verdict_says_so_in_the_tables_of_the_document(tmp_path: Path) -
     made = _of_claims(tmp_path)
     tables = [table for section in made.part.sections for table in section.tables]
     (shown,) = (table for table in tables if table.id == "document-modes")
-    told = [cell.text for row in shown.rows for cell in row if "quick run" in cell.text]
+    told = [str(cell.text) for row in shown.rows for cell in row]
+    told = [text for text in told if "quick run" in text]
     assert len(told) >= 3
     assert all(text.endswith("exact)") for text in told)
 

@@ -79,7 +79,7 @@ def test_the_table_shows_what_the_second_process_got() -> None:
     (part,) = page(samples.panel().store).parts
     tables = [table for section in part.sections for table in section.tables]
     modes = next(table for table in tables if table.id == "document-modes")
-    row = next(row for row in modes.rows if row[0].text == "two models, greedy")
+    row = next(row for row in modes.rows if str(row[0].text) == "two models, greedy")
     assert row[2].value == 820 * MIB
 
 

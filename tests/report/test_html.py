@@ -19,20 +19,19 @@ from hypothesis import strategies as st
 
 from allocmark.claims.functions import FUNCTIONS, OF_PLACES
 from allocmark.report import build, write_report
-from allocmark.report.language import ENGLISH, Chinese
 from allocmark.report.markdown_page import part_text, whole
 from allocmark.report.notes import apart
 from allocmark.report.page import page
 from allocmark.report.stacks import stacks
 from allocmark.report.webpage import columns, layout, sharing
-from allocmark.report.webpage.words import Words
-from allocmark.report.webpage.writer import render, words_for
+from allocmark.report.webpage.writer import render
 from allocmark.schema.figure import Figure
 from allocmark.schema.flags import UNSETTLED
 from allocmark.store import csv_text
 from allocmark.store.frame import FLAG_SEPARATOR, load
 from allocmark.store.number_text import format_value
 from allocmark.store.table import Cell, Table
+from allocmark.system.message import LANGUAGES
 from tests.support import html_samples
 from tests.support import report_samples as samples
 from tests.support.html_samples import Made, published
@@ -353,50 +352,20 @@ def test_bad_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     assert "context.torch.json.gz" in sentence
 
 
-def test_words_are_looked_up_in_parts() -> None:
-    words = Words(["kv-cache"])
-    assert words.text("Workload kv-cache: the whole vector").zh == "负载 kv-cache：全部指标"
-    assert words.text("95 % intervals; 3 of 10 figures wider than 5 % of the median").zh == (
-        "95 % 区间；10 个数值中有 3 个宽于中位数的 5 %"
-    )
-    assert words.text("1,258 MiB ± 3").zh == "1,258 MiB ± 3"
-    assert not words.missing
-    assert words.text("a sentence nobody has translated").zh == "a sentence nobody has translated"
-    assert words.missing == {"a sentence nobody has translated"}
-
-
-def test_nothing_of_the_published_page_is_untranslated() -> None:
-    assert sorted(published().words.missing) == []
-
-
-def test_the_markdown_says_the_same_in_chinese_and_nothing_is_untranslated() -> None:
+def test_the_markdown_says_the_same_in_chinese() -> None:
     made = published()
-    words = words_for(made.part)
-    chinese = Chinese(words)
-    texts = [part_text(made.part, tongue=tongue) for tongue in (ENGLISH, chinese)]
-    english, told = (
-        whole(made.page, [text], tongue)
-        for text, tongue in zip(texts, (ENGLISH, chinese), strict=True)
+    english, chinese = (
+        whole(made.page, [part_text(made.part, language=each)], each) for each in LANGUAGES
     )
-    assert sorted(words.missing) == []
-    assert told.startswith("# GPU 显存究竟如何分配")
-    assert "全部为空：" in told and "<summary>测量条件</summary>" in told
-    rows = [[line for line in text.splitlines() if line[:1] == "|"] for text in (english, told)]
+    assert chinese.startswith("# GPU 显存究竟如何分配")
+    assert "全部为空：" in chinese and "<summary>测量条件</summary>" in chinese
+    rows = [[line for line in text.splitlines() if line[:1] == "|"] for text in (english, chinese)]
     assert len(rows[0]) == len(rows[1]) > 2000
     for one, other in zip(*rows, strict=True):
         assert one.count(" | ") == other.count(" | ")
         # A sentence may need its figures in another order, and spells small ones out.
         numbers = (sorted(re.findall(r"\d+[.,]\d+", row)) for row in (one, other))
         assert next(numbers) == next(numbers), one
-
-
-def test_the_catalogue_is_in_order_and_translates() -> None:
-    path = Path(__file__).parents[2] / "suite" / "allocmark" / "report" / "webpage" / "zh.json"
-    pairs: list[tuple[str, Any]] = json.loads(path.read_text(), object_pairs_hook=list)
-    names = [name for name, _ in pairs]
-    assert names == sorted(set(names))
-    for name, translation in pairs:
-        assert name.count("{}") == len(re.findall(r"\{\d?\}", translation)), name
 
 
 def test_other_stacks_stand_beside_the_newest(tmp_path: Path) -> None:
@@ -413,7 +382,7 @@ def test_other_stacks_stand_beside_the_newest(tmp_path: Path) -> None:
     html = render(shown, shown.parts[0], [], beside=beside)
     section = _by_id(_parsed(html))["stacks"]
     columns_shown = [_text(head).strip() for head in section.findall(".//thead//th")][1:]
-    assert columns_shown == [shown.parts[0].title, *(other.label for other in beside.others)]
+    assert columns_shown == [str(shown.parts[0].title), *(other.label for other in beside.others)]
     lines = {_text(line[0]): line for line in section.findall(".//tbody/tr")}
     for place in beside.places:
         values = [float(e.get("value", "")) for e in lines[place].findall(".//data")]
@@ -429,7 +398,3 @@ def test_hardware_and_emulation_are_never_compared(tmp_path: Path) -> None:
     samples.put(tmp_path, emulated, machine="emulated-gpu")
     shown = page(load(tmp_path))
     assert [stacks(part, shown.parts) for part in shown.parts] == [None, None]
-
-
-def test_each_table_that_leads_its_section_is_on_the_published_page() -> None:
-    assert set(layout.anchors(published().part).values()) >= layout.LEADING

@@ -27,7 +27,7 @@ def _abouts(root: Path, calls: dict[int, int]) -> dict[str, str]:
                 figures.append(Figure("call_p99_ns", "ns", "time", "singly", axes, 7.0))
     samples.put(root, samples.document("latency", "torch-native", figures))
     (panel,) = panels(load(root))
-    return {table.id: table.about for table in latency.tables(panel)}
+    return {table.id: str(table.about) for table in latency.tables(panel, ())}
 
 
 def test_hits_say_from_which_size_on_a_batch_holds_few_calls(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from allocmark.report import markdown
 from allocmark.report.page import Part, page
 from allocmark.report.tables import multi_gpu
-from allocmark.report.webpage.words import Words
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.intervals import sampled_figure
 from allocmark.store.frame import load
@@ -17,6 +16,7 @@ from allocmark.store.panel import panels
 from allocmark.store.table import Table
 from allocmark.system.units import MIB
 from tests.support import report_samples as samples
+from tests.support import texts
 
 GOLDEN = Path(__file__).parent / "golden_multi_gpu.md"
 METERS = ("nvml_process", "nvml_device", "mem_get_info")
@@ -115,7 +115,7 @@ def made(root: Path) -> tuple[list[Table], set[int]]:
     store = load(root)
     assert not store.left_out
     (panel,) = panels(store)
-    return multi_gpu.tables(panel), set(store.figures.index)
+    return multi_gpu.tables(panel, ()), set(store.figures.index)
 
 
 def test_tables_equal_the_golden_ones(tmp_path: Path) -> None:
@@ -135,13 +135,6 @@ def test_every_figure_is_in_one_table(tmp_path: Path) -> None:
     assert len(ids) == len(set(ids))
 
 
-def _texts(tables: list[Table]) -> Iterator[str]:
-    for table in tables:
-        yield from (table.title, table.about, *table.columns)
-        for row in table.rows:
-            yield from (text for cell in row for text in (cell.text, cell.reason or ""))
-
-
 def test_every_word_has_a_translation(tmp_path: Path) -> None:
     put(tmp_path)
     (part,) = page(load(tmp_path)).parts
@@ -150,11 +143,8 @@ def test_every_word_has_a_translation(tmp_path: Path) -> None:
 
 def _check_words(part: Part) -> None:
     (section,) = [one for one in part.sections if one.title == multi_gpu.TITLE]
-    rows = part.panel.rows
-    words = Words({*rows["subject"].unique(), *rows.get("call", rows["subject"]).dropna()})
-    for text in (multi_gpu.TITLE, *_texts(list(section.tables))):
-        words.text(text)
-    assert sorted(words.missing) == []
+    said = (text for table in section.tables for text in texts.of_table(table))
+    assert texts.untranslated(said, texts.names(part)) == []
 
 
 def test_one_gpu_is_said_in_the_tables_of_peer_access(tmp_path: Path) -> None:
@@ -166,11 +156,12 @@ def test_one_gpu_is_said_in_the_tables_of_peer_access(tmp_path: Path) -> None:
     (part,) = page(load(tmp_path)).parts
     _check_words(part)
     (section,) = [one for one in part.sections if one.title == multi_gpu.TITLE]
-    reasons = {cell.reason for t in section.tables for row in t.rows for cell in row if cell.reason}
+    cells = [cell for t in section.tables for row in t.rows for cell in row]
+    reasons = {str(cell.reason) for cell in cells if cell.reason is not None}
     assert reasons == {ONE_GPU}
 
 
 def test_no_tables_without_results(tmp_path: Path) -> None:
     samples.put(tmp_path, samples.context("torch"))
     (panel,) = panels(load(tmp_path))
-    assert multi_gpu.tables(panel) == []
+    assert multi_gpu.tables(panel, ()) == []

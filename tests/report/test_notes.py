@@ -18,7 +18,7 @@ def table(*rows: tuple[Cell, ...], whole: bool = False) -> Table:
 
 
 def names(absent: Absent) -> list[str]:
-    return [first for first, _ in absent.owners]
+    return [str(first) for first, _ in absent.owners]
 
 
 def number(value: float) -> Cell:

@@ -76,7 +76,9 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 
 def test_emulated_pictures_say_so(tmp_path: Path) -> None:
     samples.everything(tmp_path, emulated=True)
-    assert all(picture.title.endswith("(emulated GPU)") for picture in pictures(_panel(tmp_path)))
+    assert all(
+        str(picture.title).endswith("(emulated GPU)") for picture in pictures(_panel(tmp_path))
+    )
 
 
 def test_without_figures_there_is_no_picture(tmp_path: Path) -> None:

@@ -12,11 +12,17 @@ from allocmark.experiments.core.experiment import PROFILES
 from allocmark.schema.figure import Figure, Kind
 from allocmark.schema.intervals import sampled_figure
 from allocmark.store.cell_conditions import NAMED, conditions, rerun
-from allocmark.store.frame import load
+from allocmark.store.frame import Store, load
 from allocmark.store.panel import panels
 from allocmark.store.record_runs import runs
 from allocmark.system.units import MIB
 from tests.support import report_samples as samples
+
+
+def _texts(store: Store, experiment: str = "") -> dict[str, str]:
+    rows = store.figures
+    shown = rows[rows["probe"] == experiment] if experiment else rows
+    return {name: str(text) for name, text in conditions(store, shown)}
 
 
 def block(root: Path, notes: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -25,7 +31,7 @@ def block(root: Path, notes: dict[str, dict[str, Any]]) -> dict[str, str]:
         made = samples.fragmentation(subject, 0.1, 100)
         samples.put(root, replace(made, emulated=True, conditions={"notes": told}))
     store = load(root)
-    return dict(conditions(store, store.figures))
+    return _texts(store)
 
 
 def test_computed_values_that_were_copied_are_a_sentence(tmp_path: Path) -> None:
@@ -47,7 +53,7 @@ def test_errors_and_the_time_of_stages_are_no_conditions(tmp_path: Path) -> None
     held = {"notes": {"error: too late": "RuntimeError: no"}, "seconds": {"uniform": 1.5}}
     samples.put(tmp_path, replace(made, conditions=held))
     store = load(tmp_path)
-    found = dict(conditions(store, store.figures))
+    found = _texts(store)
     assert not {"error: too late", "uniform", "seconds"} & found.keys()
 
 
@@ -56,7 +62,7 @@ def test_fields_have_the_names_that_people_use(tmp_path: Path) -> None:
     held = {"sm_clock_mhz": 345, "power_w": 76.5, "ecc": True, "temperature_c": 30}
     samples.put(tmp_path, replace(made, conditions=held))
     store = load(tmp_path)
-    found = dict(conditions(store, store.figures))
+    found = _texts(store)
     assert found["SM clock (MHz)"] == "345"
     assert found["power (W)"] == "76.5"
     assert found["ECC"] == "yes"
@@ -68,7 +74,7 @@ def test_figures_of_several_hosts_say_whose_they_are(tmp_path: Path) -> None:
         held = {"before": {"cpu_count": cpus, "sm_clock_mhz": 100 * cpus, "gpu_count": 1}}
         samples.put(tmp_path, replace(samples.fragmentation(subject, 0.1, 100), conditions=held))
     store = load(tmp_path)
-    found = dict(conditions(store, store.figures))
+    found = _texts(store)
     assert set(found["CPUs"].split("; ")) == {"16 (torch-native)", "32 (tf-growth)"}
     assert found["GPUs"] == "1"
     assert found["SM clock (MHz)"] == "1600 to 3200"
@@ -81,9 +87,9 @@ def test_gpus_that_figures_name_are_counted_where_no_one_else_did(tmp_path: Path
     ]
     samples.put(tmp_path, samples.document("several_gpus", "tf-greedy", shares))
     store = load(tmp_path)
-    assert dict(conditions(store, store.figures))["GPUs"] == "2"
+    assert _texts(store)["GPUs"] == "2"
     (run,) = runs(panels(store)[0])
-    assert (run.host, run.experiments) == (("2 GPUs",), ("several_gpus",))
+    assert (*map(str, run.host), *run.experiments) == ("2 GPUs", "several_gpus")
 
 
 def _readings(*values: float, metric: str = "call_ns", kind: Kind = "time") -> Figure:
@@ -93,7 +99,7 @@ def _readings(*values: float, metric: str = "call_ns", kind: Kind = "time") -> F
 def _spread(root: Path, *figures: Figure) -> str:
     samples.put(root, samples.document("latency", "torch-native", figures))
     store = load(root)
-    return dict(conditions(store, store.figures))["spread"]
+    return _texts(store)["spread"]
 
 
 def test_figures_without_a_meter_are_not_given_that_of_others(tmp_path: Path) -> None:
@@ -101,7 +107,7 @@ def test_figures_without_a_meter_are_not_given_that_of_others(tmp_path: Path) ->
         told = [Figure("call_ns", "ns", "time", meter, {"path": "give-back"}, 5.0, [5.0])]
         samples.put(tmp_path, samples.document("latency", subject, told))
     store = load(tmp_path)
-    assert dict(conditions(store, store.figures))["meter"] == "trim; not recorded (b, c)"
+    assert _texts(store)["meter"] == "trim; not recorded (b, c)"
 
 
 def test_the_spread_is_of_figures_that_have_an_interval(tmp_path: Path) -> None:
@@ -136,17 +142,17 @@ def test_a_limit_is_that_of_the_experiment_that_the_figures_are_of(tmp_path: Pat
             tmp_path, samples.document("tensorflow_policy", subject, figures, conditions={})
         )
     store = load(tmp_path)
-    rows = store.figures
-    both = dict(conditions(store, rows))["setting"]
+    both = _texts(store)["setting"]
     assert both == (
         "memory_limit=8192 (capacity tf-limit); memory_limit=4096 (tensorflow_policy tf-limit)"
     )
-    policy = dict(conditions(store, rows[rows["probe"] == "tensorflow_policy"]))["setting"]
+    policy = _texts(store, "tensorflow_policy")["setting"]
     assert policy == "memory_limit=4096 (tf-limit)"
-    capacity = dict(conditions(store, rows[rows["probe"] == "capacity"]))["setting"]
+    capacity = _texts(store, "capacity")["setting"]
     assert capacity == "memory_limit=8192 (tf-limit)"
+    rows = store.figures
     alone = rows[(rows["probe"] == "capacity") & (rows["subject"] == "tf-limit")]
-    assert dict(conditions(store, alone))["setting"] == "memory_limit=8192"
+    assert str(dict(conditions(store, alone))["setting"]) == "memory_limit=8192"
 
 
 def _command(root: Path, probe: str, *subjects: str, emulated: bool = False) -> str:

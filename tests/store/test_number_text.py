@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocmark.store.number_text import format_interval, format_range, format_value
+from allocmark.store.number_text import format_value, interval_text, range_text
 from allocmark.system.units import GIB, MIB
 
 
@@ -55,11 +55,11 @@ def test_three_digits_in_a_fitting_unit(value: float, unit: str, text: str) -> N
 def test_the_interval_has_the_unit_of_its_median(
     value: float, low: float, high: float, text: str
 ) -> None:
-    assert format_interval(value, low, high, "ns") == text
+    assert interval_text(value, low, high, "ns") == text
 
 
 def test_extremes_have_the_unit_of_the_median() -> None:
-    assert format_range(64_200, 940, 1_080_000, 30, "ns") == "64.2 µs (0.9 to 1,080.0; n 30)"
+    assert str(range_text(64_200, 940, 1_080_000, 30, "ns")) == "64.2 µs (0.9 to 1,080.0; n 30)"
 
 
 _FACTORS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "B": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB}

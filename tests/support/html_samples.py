@@ -8,8 +8,7 @@ from pathlib import Path
 
 from allocmark.report import plots
 from allocmark.report.page import Page, Part, page
-from allocmark.report.webpage.words import Words
-from allocmark.report.webpage.writer import render, words_for
+from allocmark.report.webpage.writer import render
 from allocmark.store.frame import Store, load
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -23,7 +22,6 @@ class Made:
     page: Page
     part: Part
     html: str
-    words: Words
 
 
 def made(results: Path, drawn: bool = True) -> Made:
@@ -31,9 +29,8 @@ def made(results: Path, drawn: bool = True) -> Made:
     store = load(results)
     shown = page(store)
     part = shown.parts[0]
-    words = words_for(part)
     pictures = plots.pictures(part.panel) if drawn else []
-    return Made(store, shown, part, render(shown, part, pictures, "en", words), words)
+    return Made(store, shown, part, render(shown, part, pictures))
 
 
 @cache

@@ -65,7 +65,7 @@ class Evidence:
     def plain(self) -> str:
         """The number for a sentence: without its interval."""
         value = self.cell.value
-        return self.cell.text if value is None else format_value(value, self.cell.unit)
+        return str(self.cell.text) if value is None else format_value(value, self.cell.unit)
 
     @property
     def said(self) -> str:

@@ -9,16 +9,16 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from allocmark.claims.text import LANGUAGES, Language
 from allocmark.report import markdown_page, plots, webpage
-from allocmark.report.language import ENGLISH, Chinese, Tongue, named
 from allocmark.report.markdown_page import Files
 from allocmark.report.page import Page, Part, filled, outline, page, slugged, unique
 from allocmark.report.pictures import Picture
 from allocmark.report.stacks import Stacks, stacks
+from allocmark.report.translation import named
 from allocmark.schema.documents import write_whole
 from allocmark.store import csv_text, frame
 from allocmark.system.errors import UnknownNameError
+from allocmark.system.message import LANGUAGES, Language
 
 FORMATS = ("md",)
 Texts = Mapping[Language, str]
@@ -39,8 +39,8 @@ def render_markdown(results: Path, language: str = "en") -> str:
     """
     known = _known(language)
     shown = page(frame.load(results))
-    texts = [markdown_page.part_text(part, tongue=_tongue(known, part)) for part in shown.parts]
-    return markdown_page.whole(shown, texts, _tongue(known, shown.parts[0]))
+    texts = [markdown_page.part_text(part, language=known) for part in shown.parts]
+    return markdown_page.whole(shown, texts, known)
 
 
 def write_report(
@@ -68,9 +68,7 @@ def write_report(
     shown = outline(loaded)
     texts = (_few if len(shown.parts) < _MANY else _many)(shown, out, tuple(wanted))
     for each in wanted:
-        text = markdown_page.whole(
-            shown, [one[each] for one in texts], _tongue(each, shown.parts[0])
-        )
+        text = markdown_page.whole(shown, [one[each] for one in texts], each)
         write_whole(out / named(MARKDOWN_NAME, each), text.encode())
     return out / webpage.place(shown, shown.parts[0], tuple(wanted)[-1])
 
@@ -80,10 +78,6 @@ def _known(language: str) -> Language:
         if each == language:
             return each
     raise UnknownNameError("language", language, list(LANGUAGES))
-
-
-def _tongue(language: Language, part: Part) -> Tongue:
-    return ENGLISH if language == "en" else Chinese(webpage.words_for(part))
 
 
 def _left_out(found: Sequence[frame.LeftOut]) -> str:
@@ -134,10 +128,7 @@ def _written(
     for language in languages:
         text = webpage.render(shown, made, pictures, language, beside=beside)
         write_whole(out / webpage.place(shown, made, language), text.encode())
-    return {
-        language: markdown_page.part_text(made, files, _tongue(language, made))
-        for language in languages
-    }
+    return {language: markdown_page.part_text(made, files, language) for language in languages}
 
 
 def _write_data(part: Part, pictures: Sequence[Picture], out: Path) -> Files:

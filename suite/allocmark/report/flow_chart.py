@@ -9,27 +9,22 @@ import pandas as pd
 from allocmark.claims.case import Case
 from allocmark.claims.claim import Evidence
 from allocmark.claims.flow import Branch, branches
-from allocmark.claims.text import Text
 from allocmark.report.pictures import INK, PALETTE, Picture, draw
+from allocmark.report.tables import flow
 from allocmark.store.panel import Panel
+from allocmark.system.message import Message, Text
 
-ABOUT = Text(
+ABOUT = Message(
     "Each step is tried when the one above it did not do; beside it what it costs and how often it "
-    "is taken.",
-    "上一步不成才走下一步；旁边是其代价和走到的次数。",
+    "is taken."
 )
-TITLE = Text("From .cuda() to memory", "从 .cuda() 到显存")
-START, SERVED = Text(".cuda() asks for bytes", ".cuda() 请求字节"), Text("served", "得到显存")
+TITLE = Message("From .cuda() to memory")
+START, SERVED = Message(".cuda() asks for bytes"), Message("served")
 _SERVES = ("hit", "split", "miss", "retry")
 """Steps after which a request may be served."""
 _WIDTH, _HEIGHT, _STEP = 4.4, 0.6, 1.1
 _LABEL_X = _WIDTH / 2 + 0.15
 _SERVED_X, _SERVED_WIDTH = 9.0, 1.3
-
-
-def texts() -> list[Text]:
-    """Return the chart's own words in both languages; its steps are the table's."""
-    return [TITLE, ABOUT, START, SERVED]
 
 
 def flow_chart(panel: Panel) -> Picture | None:
@@ -40,7 +35,7 @@ def flow_chart(panel: Panel) -> Picture | None:
     data = pd.DataFrame(
         {
             "step": [one.name for one in shown],
-            "what": [one.words.en for one in shown],
+            "what": [str(one.words) for one in shown],
             "cost": [_text(one.cost) for one in shown],
             "taken": [_text(one.taken) for one in shown],
         }
@@ -49,20 +44,30 @@ def flow_chart(panel: Panel) -> Picture | None:
     def paint(axes: Any, _: pd.DataFrame) -> None:
         _paint(axes, shown)
 
-    title = f"{TITLE.en} (emulated GPU)" if panel.emulated else TITLE.en
-    return draw("flow", title, data, paint, (9.0, 8.0), ABOUT.en)
+    labels = [_label(found) for one in shown for found in (one.cost, one.taken)]
+    return draw(
+        "flow",
+        TITLE,
+        data,
+        paint,
+        (9.0, 8.0),
+        about=ABOUT,
+        section=flow.TITLE,
+        emulated=panel.emulated,
+        words=(START, SERVED, *(one.words for one in shown), *labels),
+    )
 
 
-def _text(told: Evidence | Text) -> str:
-    return told.cell.text if isinstance(told, Evidence) else "n/a"
+def _text(found: Evidence | Text) -> str:
+    return str(found.cell.text) if isinstance(found, Evidence) else "n/a"
 
 
-def _label(told: Evidence | Text) -> str:
+def _label(found: Evidence | Text) -> Text:
     """Return a figure with what it is, as the table says it; nothing where there is none."""
-    if not isinstance(told, Evidence):
+    if not isinstance(found, Evidence):
         return ""
-    label = f"{told.what.en}: {told.cell.text}"
-    return f"{label} (not settled)" if told.cell.unsettled else label
+    text = Message("{what}: {text}", what=found.what, text=found.cell.text)
+    return Message("{text} (not settled)", text=text) if found.cell.unsettled else text
 
 
 def _paint(axes: Any, shown: tuple[Branch, ...]) -> None:
@@ -71,21 +76,21 @@ def _paint(axes: Any, shown: tuple[Branch, ...]) -> None:
         xlim=(-_WIDTH / 2 - 0.2, _SERVED_X + _SERVED_WIDTH),
         ylim=(-_STEP * (len(shown) + 0.5), _STEP / 2),
     )
-    _box(axes, (0.0, 0.0), (_WIDTH, _HEIGHT), START.en, PALETTE[0])
+    _box(axes, (0.0, 0.0), (_WIDTH, _HEIGHT), str(START), PALETTE[0])
     serving = [n for n, branch in enumerate(shown, 1) if branch.name in _SERVES]
     for number, branch in enumerate(shown, 1):
         level = -_STEP * number
         _arrow(axes, (0.0, level + _STEP - _HEIGHT / 2), (0.0, level + _HEIGHT / 2), INK)
         colour = PALETTE[1] if branch.name == "oom" else PALETTE[0]
-        _box(axes, (0.0, level), (_WIDTH, _HEIGHT), branch.words.en, colour)
-        axes.text(_LABEL_X, level + 0.08, _label(branch.cost), va="bottom", fontsize=7.5)
-        axes.text(_LABEL_X, level - 0.08, _label(branch.taken), va="top", fontsize=7.5)
+        _box(axes, (0.0, level), (_WIDTH, _HEIGHT), str(branch.words), colour)
+        axes.text(_LABEL_X, level + 0.08, str(_label(branch.cost)), va="bottom", fontsize=7.5)
+        axes.text(_LABEL_X, level - 0.08, str(_label(branch.taken)), va="top", fontsize=7.5)
         if number in serving:
             end = _SERVED_X - _SERVED_WIDTH / 2
             _arrow(axes, (_WIDTH / 2, level), (end, level), PALETTE[2])
     tall = _STEP * (serving[-1] - serving[0]) + _HEIGHT
     middle = -_STEP * (serving[0] + serving[-1]) / 2
-    _box(axes, (_SERVED_X, middle), (_SERVED_WIDTH, tall), SERVED.en, PALETTE[2])
+    _box(axes, (_SERVED_X, middle), (_SERVED_WIDTH, tall), str(SERVED), PALETTE[2])
 
 
 def _box(

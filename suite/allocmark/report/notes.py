@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from allocmark.schema.flags import SENTENCES, WIDE_INTERVAL
+from allocmark.store.grid import READ_BY
 from allocmark.store.table import Cell, Table
+from allocmark.system.message import Joined, Message, Recorded, Text, listed
 
-EMULATED = (
+EMULATED = Message(
     "Emulated GPU: bytes and counts are the real allocators' (of cudaMallocAsync's pool, which is "
     "the driver's, a model's); times and context are not hardware's."
 )
@@ -24,8 +26,20 @@ class Absent:
     owner's rows are meant; the headings of columns.
     """
 
-    owners: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
-    reason: str
+    owners: tuple[tuple[Text, tuple[tuple[Text, ...], ...]], ...]
+    reason: Text
+
+    @property
+    def names(self) -> Text:
+        """All owners: ``torch (LAZY init, EAGER init); driver``."""
+        return listed(_named(first, others) for first, others in self.owners)
+
+
+def _named(first: Text, others: Sequence[Sequence[Text]]) -> Text:
+    if not others:
+        return first
+    rows = tuple(Joined(" ", tuple(labels)) for labels in others)
+    return Message("{value} ({rows})", value=first, rows=Joined(Message(", "), rows))
 
 
 def apart(shown: Table) -> tuple[Table, list[Absent]]:
@@ -38,7 +52,7 @@ def apart(shown: Table) -> tuple[Table, list[Absent]]:
         return shown, []
     rows, absent = _rows_apart(shown)
     emptied = _emptied_columns(rows)
-    columns: dict[str, list[str]] = {}
+    columns: dict[Text, list[Text]] = {}
     for position, reason in emptied.items():
         columns.setdefault(reason, []).append(shown.columns[position])
     absent += [
@@ -52,7 +66,7 @@ def apart(shown: Table) -> tuple[Table, list[Absent]]:
     return replace(shown, columns=names, rows=drawn), absent
 
 
-def _emptied_columns(rows: Sequence[Sequence[Cell]]) -> dict[int, str]:
+def _emptied_columns(rows: Sequence[Sequence[Cell]]) -> dict[int, Text]:
     """Return the positions of columns that one reason empties throughout, with the reason."""
     emptied = {}
     for position, column in enumerate(zip(*rows, strict=True)):
@@ -66,7 +80,7 @@ def _emptied_columns(rows: Sequence[Sequence[Cell]]) -> dict[int, str]:
 def _rows_apart(shown: Table) -> tuple[list[tuple[Cell, ...]], list[Absent]]:
     labels = labels_of(shown)
     drawn: list[tuple[Cell, ...]] = []
-    absent: dict[str, list[list[str]]] = {}
+    absent: dict[Text, list[list[Text]]] = {}
     for row in shown.rows:
         reasons = {cell.reason for cell in row if is_figure(cell)}
         reason = reasons.pop() if len(reasons) == 1 else None
@@ -118,15 +132,21 @@ class Notes:
         """Return the letter of the reason for which a cell is empty."""
         return self.reasons[cell.reason] if cell.reason is not None else ""
 
-    def flag_texts(self) -> list[tuple[str, str]]:
+    def flag_texts(self) -> list[tuple[str, Text]]:
         """Return each mark and what it means."""
-        return [(mark, SENTENCES.get(flag, flag)) for flag, mark in self.flags.items()]
+        return [(mark, _meaning(flag)) for flag, mark in self.flags.items()]
+
+
+def _meaning(flag: str) -> Text:
+    if flag.startswith(READ_BY):
+        return Message("read by {meter}", meter=Recorded(flag.removeprefix(READ_BY)))
+    return SENTENCES.get(flag, flag)
 
 
 def _owners(
-    places: Sequence[Sequence[str]], owned: Mapping[str, int]
-) -> tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]:
-    rest: dict[str, list[tuple[str, ...]]] = {}
+    places: Sequence[Sequence[Text]], owned: Mapping[Text, int]
+) -> tuple[tuple[Text, tuple[tuple[Text, ...], ...]], ...]:
+    rest: dict[Text, list[tuple[Text, ...]]] = {}
     for first, *others in places:
         rest.setdefault(first, []).append(tuple(others))
     return tuple(

@@ -2,73 +2,49 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Protocol, cast
 
 from allocmark.claims import catalog
 from allocmark.claims.claim import Headline, Judged, decided
 from allocmark.claims.headlines import headlines
-from allocmark.claims.text import Text
+from allocmark.report import tables
 from allocmark.report.paging import with_page
-from allocmark.report.tables import (
-    advice,
-    context,
-    flow,
-    fragmentation,
-    latency,
-    missing,
-    multi_gpu,
-    names,
-    pressure,
-    rules,
-    sections,
-    streams,
-    tensorflow_policy,
-    verdicts,
-)
-from allocmark.report.tables.document import Said
 from allocmark.store.cell_conditions import conditions
 from allocmark.store.frame import Store
-from allocmark.store.panel import JOINED_BY, Panel, panels
-from allocmark.store.record_runs import runs
+from allocmark.store.panel import JOINED_BY, Panel, panels, run_of
+from allocmark.store.record_runs import Run, runs
 from allocmark.store.table import Table
+from allocmark.system.message import Message, Recorded, Text
 
-TITLE = "How GPU memory is really allocated: measured tables"
+TITLE = Message("How GPU memory is really allocated: measured tables")
 
-_SECTIONS: Sequence[tuple[str, Callable[[Panel], list[Table]]]] = (
-    (context.TITLE, context.tables),
-    (latency.TITLE, latency.tables),
-    (fragmentation.TITLE, fragmentation.tables),
-    (streams.TITLE, streams.tables),
-    (pressure.TITLE, pressure.tables),
-    (tensorflow_policy.TITLE, tensorflow_policy.tables),
-    (multi_gpu.TITLE, multi_gpu.tables),
-    (missing.TITLE, missing.tables),
-)
 
-Stated = Callable[[Sequence[Judged], Said, Panel], list[Table]]
-_STATED: Sequence[tuple[Text, Stated]] = (
-    (advice.TITLE, advice.tables),
-    (verdicts.TITLE, verdicts.tables),
-    (Text("3.1 The context", "3.1 上下文"), sections.context),
-    (Text("3.2 PyTorch's strategy", "3.2 PyTorch 的分配策略"), sections.torch),
-    (Text("3.3 TensorFlow's strategy", "3.3 TensorFlow 的分配策略"), sections.tensorflow),
-    (flow.TITLE, flow.tables),
-    (rules.TITLE, rules.tables),
-    (names.TITLE, names.tables),
-)
-"""The source document's sections, before what was measured for them."""
+class TableModule(Protocol):
+    """A module of `allocmark.report.tables`: some tables of one section.
+
+    Modules of one `TITLE` make one section. `ORDER` is the place of their tables on the page; with
+    an `OF_DOCUMENT` that is true they are the source document's, which come first.
+    """
+
+    TITLE: Message
+    ORDER: int
+
+    def tables(self, panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+        """Return the tables; none where nothing was measured for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """One question and the tables that answer it."""
 
-    title: str
+    title: Text
     tables: tuple[Table, ...]
-    texts: tuple[Text, ...] = ()
-    """What the tables say in sentences of their own, in both languages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +52,9 @@ class Part:
     """All about one machine, GPU and driver; `slug` names its folder."""
 
     slug: str
-    title: str
+    title: Text
     panel: Panel
-    facts: tuple[str, ...]
+    facts: tuple[Text, ...]
     sections: tuple[Section, ...] = ()
     judged: tuple[Judged, ...] = ()
     """The verdict on every claim, in the source document's order."""
@@ -90,10 +66,10 @@ class Part:
 class Page:
     """Everything that is shown."""
 
-    title: str
+    title: Text
     parts: tuple[Part, ...]
     """Those with a page of their own, the newest first."""
-    left_out: tuple[str, ...]
+    left_out: tuple[Text, ...]
     older: tuple[Part, ...] = ()
     """Those without, which are never filled."""
 
@@ -116,7 +92,7 @@ def outline(store: Store) -> Page:
     every = _by_age([_part(panel, taken) for panel in panels(store)])
     chosen = with_page([part.panel for part in every])
     older = [part for position, part in enumerate(every) if position not in chosen]
-    left_out = [item.reason for item in store.left_out]
+    left_out = [Recorded(item.reason) for item in store.left_out]
     parts = tuple(every[position] for position in chosen)
     return Page(TITLE, parts, tuple(dict.fromkeys(left_out)), tuple(older))
 
@@ -131,22 +107,32 @@ def filled(part: Part) -> Part:
     """Return a part with its tables and verdicts."""
     panel = part.panel
     judged = catalog.verdicts(panel)
-    said = [_stated(title, made, judged, panel) for title, made in _STATED]
-    measured = [Section(title, tuple(made(panel))) for title, made in _SECTIONS]
+    document = [m for m in _modules() if getattr(m, "OF_DOCUMENT", False)]
+    measured = [m for m in _modules() if m not in document]
     # What was measured for something else comes before statements of which it decides none.
-    every = [*said, *measured] if decided(judged) else [*measured, *said]
-    shown = tuple(section for section in every if section.tables)
+    ordered = [*document, *measured] if decided(judged) else [*measured, *document]
+    made = [
+        (m.TITLE, [_with_conditions(t, panel) for t in m.tables(panel, judged)]) for m in ordered
+    ]
+    sections = tuple(
+        Section(title, tuple(table for _, some in group for table in some))
+        for title, group in groupby(made, key=lambda pair: pair[0])
+    )
+    shown = tuple(section for section in sections if section.tables)
     return replace(part, sections=shown, judged=judged, headlines=headlines(judged))
 
 
-def _stated(title: Text, made: Stated, judged: Sequence[Judged], panel: Panel) -> Section:
-    said = Said()
-    tables = tuple(_with_conditions(table, panel) for table in made(judged, said, panel))
-    return Section(said.name(title), tables, tuple(said.texts))
+def _modules() -> list[TableModule]:
+    """Return every module of tables, in their order."""
+    names = (module.name for module in pkgutil.iter_modules(tables.__path__))
+    found = [importlib.import_module(f"{tables.__name__}.{name}") for name in names]
+    return sorted((cast(TableModule, module) for module in found), key=lambda m: m.ORDER)
 
 
 def _with_conditions(table: Table, panel: Panel) -> Table:
-    """Return a table with what held for all rows of the store that its cells come from."""
+    """Return a table with what held for the rows that its cells come from, if it lacks that."""
+    if table.conditions:
+        return table
     used = sorted({index for row in table.rows for cell in row for index in cell.rows})
     if not used:
         return table
@@ -162,21 +148,33 @@ def _newest(part: Part) -> str:
     return max(part.panel.store.sources[index].document.started for index in part.panel.shown)
 
 
-def _title(panel: Panel) -> str:
-    document = panel.store.sources[panel.shown[0]].document
-    joined = [f"{name} {document.stack[name]}" for name in JOINED_BY if document.stack.get(name)]
-    return f"{panel.machine} ({', '.join(joined)})" if joined else panel.machine
+def _title(panel: Panel) -> Text:
+    stack = panel.store.sources[panel.shown[0]].document.stack
+    known = {name: str(stack[name]) for name in JOINED_BY if stack.get(name)}
+    if len(known) == len(JOINED_BY):
+        return Message("{machine} (gpu {gpu}, driver {driver})", machine=panel.machine, **known)
+    told = "".join(f" ({name} {value})" for name, value in known.items())
+    return f"{panel.machine}{told}"
 
 
-def _facts(panel: Panel) -> tuple[str, ...]:
+def _facts(panel: Panel) -> tuple[Text, ...]:
     """Return the stacks that were measured, how, and what is not shown of them."""
-    shown = [
-        f"{run.stack}: {run.profile} run of {run.day}"
-        + (f" on {', '.join(run.host)}" if run.host else "")
-        + f" ({', '.join(run.experiments)})"
-        for run in runs(panel)
-    ]
-    return (*shown, *(f"not shown: {sentence}" for sentence in panel.not_shown))
+    return (*map(_fact, runs(panel)), *panel.not_shown)
+
+
+def _fact(run: Run) -> Message:
+    told: dict[str, Text] = {
+        "stack": run.stack,
+        "run": run_of(run.profile),
+        "day": run.day,
+        "experiments": Recorded(", ".join(run.experiments)),
+    }
+    if not run.host:
+        return Message("{stack}: {run} of {day} ({experiments})", **told)
+    both = len(run.host) > 1
+    gpus, cpus = run.host if both else (run.host[0], "")
+    host = Message("{gpus}, {cpus}", gpus=gpus, cpus=cpus) if both else gpus
+    return Message("{stack}: {run} of {day} on {host} ({experiments})", **told, host=host)
 
 
 def slugged(text: str) -> str:

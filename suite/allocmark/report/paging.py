@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from allocmark.store.panel import Panel
+from allocmark.system.message import Message, Text
 
 PAGES = 6
 """So many stacks have a page: the time for a report must not grow with every driver update."""
@@ -29,16 +30,17 @@ def with_page(panels: Sequence[Panel]) -> tuple[int, ...]:
     return tuple(sorted(chosen))
 
 
-def without_page(count: int) -> str:
+def without_page(count: int) -> Text:
     """Return the sentence on how many stacks have no page, and how to get one; none for 0."""
     if not count:
         return ""
-    who = "1 older stack has no page of its own"
+    who = Message("1 older stack has no page of its own")
     if count > 1:
-        who = f"{count} older stacks have no page of their own"
-    return (
-        f"{who}: for the page of one, copy its folders MACHINE/STACK into an empty folder "
-        "and run allocmark report --results FOLDER"
+        who = Message("{count} older stacks have no page of their own", count=str(count))
+    return Message(
+        "{who}: for the page of one, copy its folders MACHINE/STACK into an empty folder "
+        "and run allocmark report --results FOLDER",
+        who=who,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from allocmark.store.escape import csv_text
+from allocmark.system.message import Message, Text
 
 # Okabe and Ito's palette, told apart by colour-blind people, less its black and yellow, which
 # vanish on a dark or a light page.
@@ -45,33 +46,45 @@ _STYLE: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An SVG and the data it shows."""
+    """An SVG and the data it shows; `about` says how to read it.
+
+    `section` is the title of that to which it belongs. `words` are texts of the SVG, which has them
+    in English; what else stands in it is names, numbers and what the record holds.
+    """
 
     id: str
-    title: str
+    title: Text
     svg: str
     csv: str
-    about: str = ""
-    """How to read it, in a sentence or two."""
+    about: Text
+    section: Text
+    words: tuple[Text, ...] = ()
 
 
 def draw(
     name: str,
-    title: str,
+    title: Text,
     data: pd.DataFrame,
     paint: Callable[[Any, pd.DataFrame], None],
     size: tuple[float, float],
-    about: str = "",
+    *,
+    about: Text,
+    section: Text,
+    emulated: bool,
+    words: Iterable[Text] = (),
 ) -> Picture:
     """Return the picture that `paint` makes of `data` on one pair of axes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    if emulated:
+        # A picture that is copied away must still say where it is from.
+        title = Message("{text} (emulated GPU)", text=title)
     look: Any = {**mpl.rcParamsDefault, "backend": "svg", **_STYLE}
     with mpl.rc_context(look):
         canvas = Figure(figsize=size, layout="constrained")
         axes = canvas.add_subplot()
-        axes.set_title(title)
+        axes.set_title(str(title))
         paint(axes, data)
         out = io.StringIO()
         canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": "allocmark"})
@@ -80,7 +93,8 @@ def draw(
     for column in data.columns:
         if not is_numeric_dtype(data[column]):
             named[column] = data[column].astype(str).map(csv_text)
-    return Picture(name, title, svg, named.to_csv(index=False, lineterminator="\n"), about)
+    csv = named.to_csv(index=False, lineterminator="\n")
+    return Picture(name, title, svg, csv, about, section, tuple(words))
 
 
 def markers(names: Sequence[str]) -> dict[str, str]:

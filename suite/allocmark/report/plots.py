@@ -10,10 +10,13 @@ import pandas as pd
 from allocmark.report import plots_bytes, plots_memory
 from allocmark.report.flow_chart import flow_chart
 from allocmark.report.pictures import INK, Picture, colours, draw, markers
+from allocmark.report.table_spec import select
+from allocmark.report.tables import fragmentation as fragmentation_tables
+from allocmark.report.tables import latency as latency_tables
 from allocmark.store.grid import SUBJECT
 from allocmark.store.number_text import format_value
 from allocmark.store.panel import Panel
-from allocmark.store.section import select
+from allocmark.system.message import Message
 from allocmark.system.units import GIB, KIB, MIB, format_bytes
 
 _PAIRS = {
@@ -25,6 +28,8 @@ _PAIRS = {
 }
 
 
+_SIZE, _PAIR = Message("size"), Message("median of a pair")
+_WASTE = Message("waste, % of peak reserved")
 _STYLES = {"hit": "-", "miss": "--"}
 
 
@@ -56,7 +61,7 @@ def latency(panel: Panel) -> Picture | None:
                 own = shown[(shown["subject"] == name) & (shown["path"] == path)]
                 own = own.sort_values("bytes")
                 axes.plot(own["bytes"], own["value"], linestyle=style, **look)
-        axes.set(xscale="log", yscale="log", xlabel="size", ylabel="median of a pair")
+        axes.set(xscale="log", yscale="log", xlabel=str(_SIZE), ylabel=str(_PAIR))
         axes.minorticks_off()  # Hundreds of them, each with a text to be laid out.
         axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ns"))
         _size_ticks(axes)
@@ -68,9 +73,19 @@ def latency(panel: Panel) -> Picture | None:
         axes.figure.legend(loc="outside right upper")
 
     size = (8.0 + _room(data["subject"]), 4.5)
-    about = "Solid: the cache has a block that fits. Dashed: it has none, and the driver is asked."
-    title = _title(panel, "Alloc and free over size, by path")
-    return draw("latency", title, data, paint, size, about)
+    return draw(
+        "latency",
+        Message("Alloc and free over size, by path"),
+        data,
+        paint,
+        size,
+        about=Message(
+            "Solid: the cache has a block that fits. Dashed: it has none, and the driver is asked."
+        ),
+        section=latency_tables.TITLE,
+        emulated=panel.emulated,
+        words=(_SIZE, _PAIR),
+    )
 
 
 def waste(panel: Panel) -> Picture | None:
@@ -92,7 +107,7 @@ def waste(panel: Panel) -> Picture | None:
             cmap="cividis",
             vmin=0,
             linewidths=1,
-            cbar_kws={"label": "waste, % of peak reserved"},
+            cbar_kws={"label": str(_WASTE)},
             ax=axes,
         )
         axes.grid(False)
@@ -101,14 +116,17 @@ def waste(panel: Panel) -> Picture | None:
 
     height = 2.5 + 0.3 * data["subject"].nunique() + _room(data["workload"])
     size = (9.0 + _room(data["subject"]), height)
-    about = "Of 100 bytes held at the peak so many were never asked for: dark is good."
-    title = _title(panel, "Waste by workload and allocator")
-    return draw("waste", title, data, paint, size, about)
-
-
-def _title(panel: Panel, text: str) -> str:
-    """Return the title; a picture that is copied away must still say where it is from."""
-    return f"{text} (emulated GPU)" if panel.emulated else text
+    return draw(
+        "waste",
+        Message("Waste by workload and allocator"),
+        data,
+        paint,
+        size,
+        about=Message("Of 100 bytes held at the peak so many were never asked for: dark is good."),
+        section=fragmentation_tables.TITLE,
+        emulated=panel.emulated,
+        words=[_WASTE],
+    )
 
 
 def _data(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:

@@ -7,15 +7,27 @@ from typing import Any
 import pandas as pd
 
 from allocmark.report.pictures import Picture, colours, draw
+from allocmark.report.table_spec import select
+from allocmark.report.tables import context as context_tables
+from allocmark.report.tables import streams as streams_tables
+from allocmark.report.tables import tensorflow_policy
 from allocmark.report.tables.context import STAGE, WHO
 from allocmark.store.grid import SUBJECT
 from allocmark.store.panel import Panel
-from allocmark.store.section import select
+from allocmark.system.message import Joined, Message, Recorded
 from allocmark.system.units import GIB, MIB
 
 _METERS = ("nvml_process", "nvml_device")
 """By which bytes are shown: the first that has read any."""
-_BY = {"nvml_process": "by NVML, of the process", "nvml_device": "by NVML, of the device"}
+_MIB_BY = {
+    "nvml_process": Message("MiB by NVML, of the process"),
+    "nvml_device": Message("MiB by NVML, of the device"),
+}
+_GIB_BY = {
+    "nvml_process": Message("GiB by NVML, of the process"),
+    "nvml_device": Message("GiB by NVML, of the device"),
+}
+_STREAMS, _RESERVED = Message("streams"), Message("MiB reserved")
 _WIDTHS = (11, 9, 7.5, 6, 4.5, 3, 1.5)
 """Of lines in points: as many as can be told apart in one picture."""
 
@@ -37,24 +49,34 @@ def context(panel: Panel) -> Picture | None:
             "bytes": rows["value"],
         }
     )
+    labels = [Joined(" ", (Recorded(subject), loading)) for subject, loading in names]
     added = rows.groupby(["subject", "module_loading", "stage"], observed=True)["value"].sum()
 
     def paint(axes: Any, _: pd.DataFrame) -> None:
-        labels = [f"{subject} {loading}" for subject, loading in names]
         left = [0.0] * len(names)
         for stage, colour in colours(stages).items():
             widths = [added.get((*name, stage), 0.0) / MIB for name in names]
-            axes.barh(labels, widths, left=left, color=colour, label=stage)
+            axes.barh([*map(str, labels)], widths, left=left, color=colour, label=stage)
             left = [start + width for start, width in zip(left, widths, strict=True)]
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set(xlabel=f"MiB {_BY[meter]}")
+        axes.set(xlabel=str(_MIB_BY[meter]))
         axes.figure.legend(loc="outside right upper")
 
     height = 1.2 + 0.32 * len(names)
-    title = "Device memory of a context, stage upon stage"
-    about = "What the start of a process adds, from its first call to its first matrix product."
-    return draw("context", _title(panel, title), data, paint, (9.0, height), about)
+    return draw(
+        "context",
+        Message("Device memory of a context, stage upon stage"),
+        data,
+        paint,
+        (9.0, height),
+        about=Message(
+            "What the start of a process adds, from its first call to its first matrix product."
+        ),
+        section=context_tables.TITLE,
+        emulated=panel.emulated,
+        words=(_MIB_BY[meter], *labels),
+    )
 
 
 def modes(panel: Panel) -> Picture | None:
@@ -81,15 +103,23 @@ def modes(panel: Panel) -> Picture | None:
             places = [points.index(point) for point in own["point"]]
             axes.plot(places, own["bytes"] / GIB, "o-", color=colour, label=name)
         axes.set_xticks(range(len(points)), points, rotation=20, ha="right")
-        axes.set(yscale="log", ylabel=f"GiB {_BY[meter]}")
+        axes.set(yscale="log", ylabel=str(_GIB_BY[meter]))
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.minorticks_off()
         axes.figure.legend(loc="outside right upper")
 
-    title = "Device memory at each point of one program, by mode"
-    about = "Tensors are added up to the live peak, then all are dropped."
-    return draw("modes", _title(panel, title), data, paint, (9.0, 4.5), about)
+    return draw(
+        "modes",
+        Message("Device memory at each point of one program, by mode"),
+        data,
+        paint,
+        (9.0, 4.5),
+        about=Message("Tensors are added up to the live peak, then all are dropped."),
+        section=tensorflow_policy.TITLE,
+        emulated=panel.emulated,
+        words=[_GIB_BY[meter]],
+    )
 
 
 def streams(panel: Panel) -> Picture | None:
@@ -121,12 +151,20 @@ def streams(panel: Panel) -> Picture | None:
         axes.set_xscale("log", base=2)
         axes.set_xticks(counts, [f"{count:g}" for count in counts])
         axes.minorticks_off()
-        axes.set(xlabel="streams", ylabel="MiB reserved")
+        axes.set(xlabel=str(_STREAMS), ylabel=str(_RESERVED))
         axes.figure.legend(loc="outside right upper")
 
-    title = "Reserved when all is freed, over the number of streams"
-    about = "A line that rises: a block that one stream has freed cannot serve another."
-    return draw("streams", _title(panel, title), data, paint, (9.0, 4.0), about)
+    return draw(
+        "streams",
+        Message("Reserved when all is freed, over the number of streams"),
+        data,
+        paint,
+        (9.0, 4.0),
+        about=Message("A line that rises: a block that one stream has freed cannot serve another."),
+        section=streams_tables.TITLE,
+        emulated=panel.emulated,
+        words=(_STREAMS, _RESERVED),
+    )
 
 
 def _metered(panel: Panel, probe: str, metric: str) -> tuple[pd.DataFrame, str]:
@@ -138,8 +176,3 @@ def _metered(panel: Panel, probe: str, metric: str) -> tuple[pd.DataFrame, str]:
         if len(found):
             return found, meter
     return rows.iloc[:0], _METERS[0]
-
-
-def _title(panel: Panel, text: str) -> str:
-    """Return the title; a picture that is copied away must still say where it is from."""
-    return f"{text} (emulated GPU)" if panel.emulated else text

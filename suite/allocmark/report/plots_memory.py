@@ -9,9 +9,11 @@ import pandas as pd
 from allocmark.allocators import tensorflow_gpu
 from allocmark.allocators.torch_caching import DRIVER_POOL, EXPANDABLE, NATIVE
 from allocmark.report.pictures import INK, PALETTE, Picture, draw
+from allocmark.report.table_spec import select
+from allocmark.report.tables import fragmentation
 from allocmark.store.grid import SUBJECT
 from allocmark.store.panel import Panel
-from allocmark.store.section import select
+from allocmark.system.message import Message, Text, sentences
 from allocmark.system.units import GIB
 from allocmark.workloads import catalog
 
@@ -32,6 +34,10 @@ _LOOKS: tuple[tuple[float, Any], ...] = (
 """Width in points and dashes of each line, so that one on another hides neither."""
 
 
+_REQUESTED, _EVENT = Message("requested"), Message("event")
+_RESERVED = Message("GiB reserved")
+
+
 def memory(panel: Panel) -> Picture | None:
     """Draw reserved against requested bytes over the workload in which those shown differ most."""
     rows = select(panel, "fragmentation", {"metric": "peak_reserved_bytes"})
@@ -49,7 +55,9 @@ def memory(panel: Panel) -> Picture | None:
     def paint(axes: Any, shown: pd.DataFrame) -> None:
         first = shown[shown["subject"] == shown["subject"].iloc[0]]
         requested = first["requested"] / GIB
-        axes.fill_between(first["event"], requested, color=INK, alpha=0.35, label="requested", lw=0)
+        axes.fill_between(
+            first["event"], requested, color=INK, alpha=0.35, label=str(_REQUESTED), lw=0
+        )
         for name, colour, (width, dashes) in zip(names, PALETTE, _LOOKS, strict=False):
             own = shown[shown["subject"] == name]
             if len(own):
@@ -63,19 +71,26 @@ def memory(panel: Panel) -> Picture | None:
                     zorder=2 + 1 / width,
                     label=name,
                 )
-        axes.set(xlabel="event", ylabel="GiB reserved")
+        axes.set(xlabel=str(_EVENT), ylabel=str(_RESERVED))
         axes.figure.legend(loc="outside right upper", handlelength=3)
 
-    title = f"Reserved against requested memory over the workload {workload}"
-    if panel.emulated:
-        # A picture that is copied away must still say where it is from.
-        title += " (emulated GPU)"
     longest = max(len(name) for name in names)
-    size = (8.0 + min(20.0, 0.08 * max(0, longest - 20)), 3.9)
-    about = "Grey: what the program holds. Lines: what each allocator holds from the driver for it."
+    about: Text = Message(
+        "Grey: what the program holds. Lines: what each allocator holds from the driver for it."
+    )
     if description := catalog.descriptions().get(workload):
-        about += f" The workload: {description}."
-    return draw("memory", title, data, paint, size, about)
+        about = sentences(about, Message("The workload: {what}.", what=description))
+    return draw(
+        "memory",
+        Message("Reserved against requested memory over the workload {name}", name=workload),
+        data,
+        paint,
+        (8.0 + min(20.0, 0.08 * max(0, longest - 20)), 3.9),
+        about=about,
+        section=fragmentation.TITLE,
+        emulated=panel.emulated,
+        words=(_REQUESTED, _EVENT, _RESERVED),
+    )
 
 
 def _rank(name: str) -> Any:

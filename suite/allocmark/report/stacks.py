@@ -22,7 +22,7 @@ ROWS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Facing:
+class OtherStackFigure:
     """A figure of another stack beside the first one's; `reason` says why there is none."""
 
     row: Row | None = None
@@ -45,7 +45,7 @@ class Stacks:
     label: str
     others: tuple[Other, ...]
     places: tuple[str, ...]
-    cells: Mapping[tuple[str, int], Facing]
+    cells: Mapping[tuple[str, int], OtherStackFigure]
     """By place and position of the stack."""
     left_out: tuple[str, ...]
 
@@ -61,15 +61,15 @@ def stacks(part: Part, parts: Sequence[Part]) -> Stacks | None:
     chosen = list(named.items())[:COLUMNS]
     store = part.panel.store
     with no_garbage_collection():
-        own = _side(store, part.title, [store.sources[index] for index in part.panel.shown])
+        own = _side(store, str(part.title), [store.sources[index] for index in part.panel.shown])
         others = tuple(_other(own, _side(store, label, each)) for label, each in chosen)
     places = _places([other.found for other in others if other.found is not None])
     cells = {
-        (place, number): facing
+        (place, number): figure
         for number, other in enumerate(others)
-        for place, facing in _facing(other, places).items()
+        for place, figure in _figures(other, places).items()
     }
-    return Stacks(part.title, others, places, cells, tuple(named)[COLUMNS:])
+    return Stacks(str(part.title), others, places, cells, tuple(named)[COLUMNS:])
 
 
 def _named(part: Part, parts: Sequence[Part]) -> dict[str, list[Source]]:
@@ -79,7 +79,7 @@ def _named(part: Part, parts: Sequence[Part]) -> dict[str, list[Source]]:
     found: dict[str, list[Source]] = {}
     for other in parts:
         if other is not part and other.panel.emulated == panel.emulated:
-            found[other.title] = [store.sources[index] for index in other.panel.shown]
+            found[str(other.title)] = [store.sources[index] for index in other.panel.shown]
     shown = {store.sources[index].stack_name for index in panel.shown}
     rest = [source for source in store.sources if _is_older(source, part, shown)]
     for source in sorted(rest, key=lambda one: one.document.started, reverse=True):
@@ -123,14 +123,14 @@ def _places(found: Sequence[Comparison]) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def _facing(other: Other, places: Sequence[str]) -> dict[str, Facing]:
+def _figures(other: Other, places: Sequence[str]) -> dict[str, OtherStackFigure]:
     if other.found is None:
-        return {place: Facing(reason=other.reason) for place in places}
+        return {place: OtherStackFigure(reason=other.reason) for place in places}
     rows = {row.place: row for row in other.found.rows}
     missing: dict[str, Missing] = {one.place: one for one in other.found.missing}
     return {
-        place: Facing(rows[place])
+        place: OtherStackFigure(rows[place])
         if place in rows
-        else Facing(reason=missing[place].reason if place in missing else NOTHING)
+        else OtherStackFigure(reason=missing[place].reason if place in missing else NOTHING)
         for place in places
     }

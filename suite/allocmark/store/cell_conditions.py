@@ -11,6 +11,7 @@ import pandas as pd
 from allocmark.schema.documents import ERROR_NOTE, Document
 from allocmark.schema.flags import WIDE_INTERVAL, WIDE_SHARE
 from allocmark.store.frame import FLAG_SEPARATOR, Source, Store
+from allocmark.system.message import Joined, Message, Recorded, Text, listed
 from allocmark.system.units import MIB, format_bytes
 
 _COPIED = "computed_values_copied"
@@ -50,7 +51,7 @@ _SETTING, _LIMIT = "setting", "limit_bytes"
 _FIRST = ("machine", "gpu", "driver", "cuda", "framework", "framework version", "framework cuda")
 
 
-def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
+def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, Text], ...]:
     """Return name and text of each condition that held for these rows.
 
     What differs between the documents is told apart by subject; nothing is averaged away.
@@ -72,15 +73,20 @@ def conditions(store: Store, rows: pd.DataFrame) -> tuple[tuple[str, str], ...]:
     if len(measured):
         block.append(("meter", _meters(measured)))
         block += [("samples", _samples(measured)), ("spread", _spread(measured))]
-    block.append(("measured again by", rerun(sources)))
+    block.append(("measured again by", listed(_commands(sources))))
     return tuple((name, text) for name, text in block if text)
 
 
-def _meters(measured: pd.DataFrame) -> str:
+def _meters(measured: pd.DataFrame) -> Text:
     """Return all meters, and whose figures are on record without one."""
     named = sorted(set(measured["meter"].astype(str)) - {""})
     of_none = sorted(set(measured.loc[measured["meter"].astype(str) == "", "subject"].astype(str)))
-    return "; ".join([*named, *([f"not recorded ({', '.join(of_none)})"] if of_none else [])])
+    none = [_owned(Message("not recorded"), of_none)] if of_none else []
+    return listed([*map(Recorded, named), *none])
+
+
+def _owned(text: Text, owners: Iterable[str]) -> Message:
+    return Message("{value} ({owners})", value=text, owners=", ".join(owners))
 
 
 def _gpus(rows: pd.DataFrame) -> str:
@@ -125,22 +131,23 @@ def _is_condition(name: str) -> bool:
     return name != _COPIED and not name.startswith(ERROR_NOTE)
 
 
-def _copied(sources: Sequence[Source]) -> str:
+def _copied(sources: Sequence[Source]) -> Text:
     """Say whose values came from no computation, nothing where all did or none were used."""
     told = [(s.document.subject, s.document.conditions.get("notes")) for s in sources]
     copied = [name for name, notes in told if isinstance(notes, Mapping) and notes.get(_COPIED)]
     if not copied:
         return ""
-    return (
-        f"{', '.join(copied)}: values computed on the device were copied to the host; the emulated "
+    return Message(
+        "{subjects}: values computed on the device were copied to the host; the emulated "
         "driver computes none, they read as zeros, and allocations that depend on them are not "
-        "those of a GPU"
+        "those of a GPU",
+        subjects=", ".join(copied),
     )
 
 
-def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[str, str]]:
+def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[str, Text]]:
     """Return each name once: the range of numbers that differ, texts with whose they are."""
-    merged: list[tuple[str, str]] = []
+    merged: list[tuple[str, Text]] = []
     paths = {source.path for source, _ in blocks}
     for name in dict.fromkeys(name for _, block in blocks for name in block):
         known = [(s, block[name]) for s, block in blocks if block.get(name) is not None]
@@ -149,17 +156,17 @@ def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[st
             continue
         if name not in _OF_HOST and all(map(_is_number, values)):
             ends = dict.fromkeys([_text(name, min(values)), _text(name, max(values))])
-            merged.append((_title(name), " to ".join(ends)))
+            merged.append((_title(name), Joined(Message(" to "), tuple(ends))))
             continue
-        owners: dict[str, dict[str, None]] = {}
+        owners: dict[Text, dict[str, None]] = {}
         for source, value in known:
             owners.setdefault(_text(name, value), {})[_owner(source, name, blocks)] = None
         everybody = name != _SETTING or len({s.path for s, _ in known}) == len(paths)
         texts = [
-            text if len(owners) == 1 and everybody else f"{text} ({', '.join(subjects)})"
+            text if len(owners) == 1 and everybody else _owned(text, subjects)
             for text, subjects in owners.items()
         ]
-        merged.append((_title(name), "; ".join(texts)))
+        merged.append((_title(name), listed(texts)))
     return merged
 
 
@@ -190,37 +197,42 @@ def _title(name: str) -> str:
     return f"{words} memory" if name.endswith("_bytes") and "memory" not in words else words
 
 
-def _text(name: str, value: object) -> str:
+def _text(name: str, value: object) -> Text:
     """Return one value of a condition as text."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return Message("yes") if value else Message("no")
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "nothing"
+        return Recorded(", ".join(map(str, value))) if value else Message("nothing")
     if isinstance(value, int | float):
         return format_bytes(value) if name.endswith("bytes") else f"{value:g}"
-    return str(value)
+    return listed(map(Recorded, str(value).split("; ")))
 
 
-def _samples(rows: pd.DataFrame) -> str:
+def _samples(rows: pd.DataFrame) -> Text:
     counts = rows.loc[rows["n"] > 0, "n"]
     if counts.empty or counts.max() == 1:
-        return "one reading each"
+        return Message("one reading each")
     low, high = int(counts.min()), int(counts.max())
-    return f"{low:,} each" if low == high else f"{low:,} to {high:,} each"
+    if low == high:
+        return Message("{count} each", count=f"{low:,}")
+    return Message("{low} to {high} each", low=f"{low:,}", high=f"{high:,}")
 
 
-def _spread(rows: pd.DataFrame) -> str:
+def _spread(rows: pd.DataFrame) -> Text:
     timed = rows[rows["kind"] != "exact"]
     if timed.empty:
-        return "exact: repeats to the byte"
+        return Message("exact: repeats to the byte")
     known = timed[timed["low"].notna()]
     if known.empty:
-        few = "one reading each" if timed["n"].max() <= 1 else "too few readings"
-        return f"no intervals: {few}"
+        if timed["n"].max() <= 1:
+            return Message("no intervals: one reading each")
+        return Message("no intervals: too few readings")
     flagged = known["flags"].astype(object).map(lambda text: WIDE_INTERVAL in _flags(text)).sum()
-    return (
-        f"95 % intervals; {flagged} of {len(known)} figures wider than "
-        f"{100 * WIDE_SHARE:.0f} % of the median"
+    return Message(
+        "95 % intervals; {flagged} of {count} figures wider than {percent} % of the median",
+        flagged=str(flagged),
+        count=str(len(known)),
+        percent=f"{100 * WIDE_SHARE:.0f}",
     )
 
 
@@ -231,8 +243,12 @@ def _flags(text: object) -> Iterable[str]:
 def rerun(sources: Sequence[Source]) -> str:
     """Return the commands that measure all of them again: one for those that differ in no more
     than their subjects, without these or with all of them."""
+    return "; ".join(_commands(sources))
+
+
+def _commands(sources: Sequence[Source]) -> list[str]:
     if len(sources) == 1:
-        return sources[0].document.command
+        return [sources[0].document.command]
     subjects: dict[tuple[str, str], list[str]] = {}
     for source in sources:
         document = source.document
@@ -240,10 +256,10 @@ def rerun(sources: Sequence[Source]) -> str:
         before, found, after = document.command.partition(option)
         named = [option] if found and _is_named(document) else []
         subjects.setdefault((before, after), []).extend(named)
-    return "; ".join(
+    return [
         before + "".join(dict.fromkeys(named)) + after
         for (before, after), named in subjects.items()
-    )
+    ]
 
 
 def _is_named(document: Document) -> bool:

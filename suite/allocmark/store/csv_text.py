@@ -28,10 +28,10 @@ def table(shown: Table) -> str:
 
 
 def _columns(shown: Table, index: int) -> list[tuple[str, Callable[[Cell], str]]]:
-    name = shown.columns[index]
+    name = str(shown.columns[index])
     cells = [row[index] for row in shown.rows]
     if all(cell.value is None and cell.reason is None for cell in cells):
-        return [(name, lambda cell: csv_text(cell.text))]
+        return [(name, lambda cell: csv_text(str(cell.text)))]
     parts: list[tuple[str, Callable[[Cell], str]]] = [
         (name, lambda cell: number(cell.value)),
         (f"{name}: unit", lambda cell: csv_text(cell.unit)),
@@ -42,8 +42,12 @@ def _columns(shown: Table, index: int) -> list[tuple[str, Callable[[Cell], str]]
             (f"{name}: high", lambda cell: number(cell.high)),
         ]
     if any(cell.reason is not None or cell.flags for cell in cells):
-        parts.append((f"{name}: note", lambda cell: csv_text(cell.reason or " ".join(cell.flags))))
+        parts.append((f"{name}: note", lambda cell: csv_text(_note(cell))))
     return parts
+
+
+def _note(cell: Cell) -> str:
+    return " ".join(cell.flags) if cell.reason is None else str(cell.reason)
 
 
 def number(value: float | None) -> str:

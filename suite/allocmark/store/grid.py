@@ -15,9 +15,12 @@ from allocmark.allocators.base import Tier
 from allocmark.store.frame_columns import NUMBER_COLUMNS, SCALED
 from allocmark.store.number_text import UNIT_ENDINGS
 from allocmark.store.table import Cell, Style, empty, figure, label
+from allocmark.system.message import Message, Recorded, Text
 from allocmark.system.units import KIB, format_bytes, parse_bytes
 
-NOT_MEASURED = "not part of this run"
+NOT_MEASURED = Message("not part of this run")
+READ_BY = "read by "
+"""How the flag of a figure begins that another meter read than most of its metric."""
 _ROUND = KIB
 """Sizes on an axis are round but for a step of less."""
 
@@ -27,15 +30,15 @@ _NO_AXES = {
 }
 
 
-def plain(value: object) -> str:
+def plain(value: object) -> Text:
     """Return an axis value as text; what an axis lacks is an empty cell."""
     if _lacking(value):
         return ""
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
+        return Message("yes") if value else Message("no")
+    return Recorded(str(value))
 
 
 def size(value: object) -> str:
@@ -50,24 +53,30 @@ def size(value: object) -> str:
     return text
 
 
-def metric_title(value: object) -> str:
+def metric_title(value: object) -> Text:
     """Return a metric's name without its unit: every cell says its own."""
     words = str(value).split("_")
-    return " ".join(words[:-1] if len(words) > 1 and words[-1] in UNIT_ENDINGS else words)
+    kept = words[:-1] if len(words) > 1 and words[-1] in UNIT_ENDINGS else words
+    return Recorded(" ".join(kept))
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A column of the store used as an axis of a grid.
+    """A column of the store used as an axis of a grid; its heading is its name where none is given.
 
     `order` lists values that come first, in that order; numbers follow by size, and texts as they
     occur: probes report in an order that means something.
     """
 
     column: str
-    heading: str
-    show: Callable[[object], str] = plain
+    named: Text = ""
+    show: Callable[[object], Text] = plain
     order: tuple[str, ...] = ()
+
+    @property
+    def heading(self) -> Text:
+        """What stands above the column."""
+        return self.named or Recorded(self.column.replace("_", " "))
 
     def rank(self, value: object) -> tuple[int, float, str]:
         """Return what to sort by."""
@@ -83,16 +92,16 @@ class Key:
         return replace(self, order=tuple(dict.fromkeys((*self.order, *texts))))
 
 
-SUBJECT = Key("subject", "allocator", order=tuple(allocators.names(tier=Tier.BASE)))
-METRIC = Key("metric", "metric", show=metric_title)
-BYTES = Key("bytes", "size", show=size)
+SUBJECT = Key("subject", Message("allocator"), order=tuple(allocators.names(tier=Tier.BASE)))
+METRIC = Key("metric", show=metric_title)
+BYTES = Key("bytes", Message("size"), show=size)
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
     """Headings and rows, ready for a `Table`."""
 
-    columns: tuple[str, ...]
+    columns: tuple[Text, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
 
@@ -101,8 +110,8 @@ def grid(
     down: Sequence[Key],
     across: Key,
     *,
-    style: Callable[[Mapping[str, Any]], Style] = lambda row: "median",
-    gap: Callable[[Mapping[str, object]], str] = lambda place: NOT_MEASURED,
+    style: Style = "median",
+    gap: Callable[[Mapping[str, object]], Text] = lambda place: NOT_MEASURED,
     mark_meters: bool = False,
 ) -> Grid:
     """Lay out `rows`. No figure is dropped: axes that still tell figures apart become columns.
@@ -118,9 +127,9 @@ def grid(
     cells: dict[tuple[object, ...], dict[object, Cell]] = {}
     for index, record in records.items():
         place = tuple(_hashable(record.get(key.column)) for key in down)
-        cell = figure(index, record, style(record))
+        cell = figure(index, record, style)
         if mark_meters and cell.reason is None and record["meter"] != usual[record["metric"]]:
-            cell = replace(cell, flags=(*cell.flags, f"read by {record['meter']}"))
+            cell = replace(cell, flags=(*cell.flags, f"{READ_BY}{record['meter']}"))
         cells.setdefault(place, {})[_hashable(record.get(across.column))] = cell
     wide = sorted({value for line in cells.values() for value in line}, key=across.rank)
     places = sorted(cells, key=lambda place: [k.rank(v) for k, v in zip(down, place, strict=True)])
@@ -155,7 +164,7 @@ def _needed(records: Sequence[Mapping[str, Any]], keys: Sequence[Key]) -> list[K
         return []
     for column in (name for name in records[0] if name not in _NO_AXES and name not in named):
         if any(len({_hashable(r[column]) for r in group}) > 1 for group in together):
-            key = Key(column, column.replace("_", " "), show=size if "bytes" in column else plain)
+            key = Key(column, show=size if "bytes" in column else plain)
             return [key, *_needed(records, [*keys, key])]
     raise ValueError(f"two figures of {named} differ in nothing: {together[0][:2]}")
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from allocmark.system.message import Joined, Message, Recorded, Text
 from allocmark.system.units import GIB, KIB, MIB
 
 DIGITS = 3
+RANGE = Message("{value} ({low} to {high}; n {count})")
+"""The message of a figure with its extremes."""
 
 # In nanoseconds, so that whole ones stay whole.
 _TIME_UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9, "seconds": 1e9}
@@ -31,7 +34,11 @@ COUNTS = frozenset(
 """Units that name what is counted, as the heading above the number does."""
 _BARE = COUNTS | {"ratio", ""}
 _RATE = "/s"
-_RATES = ((1e6, "million "), (1e3, "thousand "), (1.0, ""))
+_RATES = (
+    (1e6, Message("{number} million {unit}")),
+    (1e3, Message("{number} thousand {unit}")),
+    (1.0, Message("{number} {unit}")),
+)
 _SHARES = frozenset({"share", "fraction"})
 UNIT_ENDINGS = frozenset({*_TIME_UNITS, "bytes", "count"})
 """What a metric's name may end in besides what it is."""
@@ -43,6 +50,8 @@ class Scale:
 
     factor: float
     name: str
+    words: Message | None = None
+    """How number and unit are put together where that takes words."""
 
 
 def scale_of(value: float, unit: str) -> Scale:
@@ -56,8 +65,8 @@ def scale_of(value: float, unit: str) -> Scale:
     if unit == "bytes":
         return next(Scale(factor, name) for least, factor, name in _SIZES if size >= least)
     if unit.endswith(_RATE):
-        factor, prefix = next(((f, p) for f, p in _RATES if size >= f * 0.9995), _RATES[-1])
-        return Scale(factor, f"{prefix}{unit}")
+        factor, words = next((rate for rate in _RATES if size >= rate[0] * 0.9995), _RATES[-1])
+        return Scale(factor, unit, words)
     if unit in _SHARES:
         return Scale(0.01, "%")
     return Scale(1.0, "" if unit in _BARE else unit)
@@ -73,29 +82,39 @@ def decimals_of(scaled: float) -> int:
 
 def format_value(value: float, unit: str) -> str:
     """Return one number with its unit: ``746 ns``, ``1,258 MiB``, ``43 %``."""
+    return str(value_text(value, unit))
+
+
+def value_text(value: float, unit: str) -> Text:
+    """Return one number with its unit, see `format_value`."""
     scale = scale_of(value, unit)
     scaled = value / scale.factor
     decimals = 0 if scaled == int(scaled) else decimals_of(scaled)
-    return _join(_fixed(scaled, decimals), scale.name)
+    return _join(_fixed(scaled, decimals), scale)
 
 
-def format_interval(value: float, low: float, high: float, unit: str) -> str:
+def interval_text(value: float, low: float, high: float, unit: str) -> Text:
     """Return a median and its interval: ``746 ns ± 3``, the ± being the wider side."""
     if low == value == high:
-        return f"{format_value(value, unit)} ± 0"
+        return _with_spread(value_text(value, unit), "0")
     scale = scale_of(value, unit)
     decimals = decimals_of(value / scale.factor)
-    number = _join(_fixed(value / scale.factor, decimals), scale.name)
-    return f"{number} ± {_spread(value, low, high, scale, decimals)}"
+    number = _join(_fixed(value / scale.factor, decimals), scale)
+    return _with_spread(number, _spread(value, low, high, scale, decimals))
 
 
-def format_range(value: float, low: float, high: float, n: float, unit: str) -> str:
+def range_text(value: float, low: float, high: float, n: float, unit: str) -> Message:
     """Return a median, the extremes and the count: ``64.2 µs (61.0 to 80.1; n 30)``."""
     scale = scale_of(value, unit)
     decimals = decimals_of(value / scale.factor)
-    ends = (_fixed(end / scale.factor, decimals) for end in (low, high))
-    number = _join(_fixed(value / scale.factor, decimals), scale.name)
-    return f"{number} ({' to '.join(ends)}; n {n:.0f})"
+    least, most = (_fixed(end / scale.factor, decimals) for end in (low, high))
+    number = _join(_fixed(value / scale.factor, decimals), scale)
+    return RANGE.filled({"value": number, "low": least, "high": most, "count": f"{n:.0f}"})
+
+
+def _with_spread(number: Text, spread: str) -> Text:
+    # Of tens of thousands of cells nearly all are no more than a number.
+    return f"{number} ± {spread}" if isinstance(number, str) else Joined(" ± ", (number, spread))
 
 
 def _spread(value: float, low: float, high: float, scale: Scale, decimals: int) -> str:
@@ -109,5 +128,7 @@ def _fixed(scaled: float, decimals: int) -> str:
     return f"{scaled:,.{decimals}f}"
 
 
-def _join(number: str, unit: str) -> str:
-    return f"{number} {unit}" if unit else number
+def _join(number: str, scale: Scale) -> Text:
+    if scale.words is not None:
+        return scale.words.filled({"number": number, "unit": Recorded(scale.name)})
+    return f"{number} {scale.name}" if scale.name else number

@@ -11,6 +11,7 @@ import pandas as pd
 
 from allocmark.store.frame import FIXED_COLUMNS, Source, Store
 from allocmark.store.grid import NOT_MEASURED
+from allocmark.system.message import Message, Recorded, Text
 
 FULL = "full"
 JOINED_BY = ("gpu", "driver")
@@ -29,7 +30,7 @@ class Panel:
     machine: str
     emulated: bool
     shown: tuple[int, ...]
-    not_shown: tuple[str, ...]
+    not_shown: tuple[Text, ...]
 
     def alone(self) -> Panel:
         """Return the panel with its own rows and documents only, for another process."""
@@ -80,12 +81,16 @@ class Panel:
         numbered = [(index, self.store.sources[index]) for index in self.shown]
         return [(index, source) for index, source in numbered if source.document.probe == probe]
 
-    def gap(self, probe: str, place: Mapping[str, object]) -> str:
+    def gap(self, probe: str, place: Mapping[str, object]) -> Text:
         """Return why a subject has no figure at some place: what its probe could not finish."""
         for _, source in self.sources(probe):
             if source.document.subject == place.get("subject") and source.document.failures:
                 failure = source.document.failures[0]
-                return f"not reached: {failure.stage}: {failure.reason}"
+                return Message(
+                    "not reached: {stage}: {reason}",
+                    stage=Recorded(failure.stage),
+                    reason=Recorded(failure.reason),
+                )
         return NOT_MEASURED
 
 
@@ -123,12 +128,22 @@ def _panel(
     shown = tuple(sorted(best.values()))
     runs = {_run(store.sources[index]) for index in indexes if index not in shown}
     kept = {_run(store.sources[index]) for index in shown}
-    sentences = [
-        f"{profile} run of {day} on {stack}" + (" (the rest of it is shown)" if run in kept else "")
-        for run in sorted(runs)
-        for profile, day, stack, _ in [run]
-    ]
-    return Panel(store, key[1], key[0], shown, tuple(sentences))
+    not_shown = tuple(_not_shown(run, run in kept) for run in sorted(runs))
+    return Panel(store, machine=key[1], emulated=key[0], shown=shown, not_shown=not_shown)
+
+
+def _not_shown(run: tuple[str, str, str, str], in_part: bool) -> Message:
+    profile, day, stack, _ = run
+    told: dict[str, Text] = {"run": run_of(profile), "day": day, "stack": stack}
+    if in_part:
+        return Message("not shown: {run} of {day} on {stack} (the rest of it is shown)", **told)
+    return Message("not shown: {run} of {day} on {stack}", **told)
+
+
+def run_of(profile: str) -> Message:
+    """Return what a run under a profile is called."""
+    known = {"full": Message("full run"), "quick": Message("quick run")}
+    return known.get(profile) or Message("{profile} run", profile=profile)
 
 
 def _weight(store: Store, index: int) -> tuple[bool, str, str]:

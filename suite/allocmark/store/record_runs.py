@@ -8,6 +8,7 @@ from typing import Any
 
 from allocmark.store.frame import Source
 from allocmark.store.panel import Panel
+from allocmark.system.message import Message, Text
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,10 +26,13 @@ class Run:
     experiments: tuple[str, ...]
 
     @property
-    def host(self) -> tuple[str, ...]:
+    def host(self) -> tuple[Text, ...]:
         """What is known of the host, in words."""
-        known = ((self.gpus, "GPU"), (self.cpus, "CPU"))
-        return tuple(f"{n} {what}{'s' if n > 1 else ''}" for n, what in known if n)
+        known = (
+            (self.gpus, Message("1 GPU"), Message("{count} GPUs", count=f"{self.gpus}")),
+            (self.cpus, Message("1 CPU"), Message("{count} CPUs", count=f"{self.cpus}")),
+        )
+        return tuple(one if count == 1 else several for count, one, several in known if count)
 
 
 def runs(panel: Panel) -> tuple[Run, ...]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from allocmark.schema.flags import UNSETTLED
-from allocmark.store.number_text import format_interval, format_range, format_value
+from allocmark.store.number_text import interval_text, range_text, value_text
+from allocmark.system.message import Message, Recorded, Text
 
 Style = Literal["median", "range"]
 """``median``: the value with its 95 % interval; ``range``: with its extremes and count."""
@@ -21,7 +22,7 @@ NOTHING = "-"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: plain text for the reader, the number behind it, and where it comes from.
+    """One cell: a text for the reader, the number behind it, and where it comes from.
 
     `rows` are index labels of `Store.figures`. Where `function` is empty there is one, and the
     number is its value; else it is what that function of `allocmark.claims.functions`
@@ -29,12 +30,12 @@ class Cell:
     A cell without a number has a `reason`, or is a label.
     """
 
-    text: str
+    text: Text
     value: float | None = None
     unit: str = ""
     low: float | None = None
     high: float | None = None
-    reason: str | None = None
+    reason: Text | None = None
     flags: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
     function: str = ""
@@ -51,46 +52,49 @@ class Table:
     """A titled grid with the conditions under which it holds; the id names its files."""
 
     id: str
-    title: str
-    columns: tuple[str, ...]
+    title: Text
+    columns: tuple[Text, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    about: str = ""
+    about: Text = ""
     """What the numbers are, in a sentence or two."""
-    conditions: tuple[tuple[str, str], ...] = ()
+    conditions: tuple[tuple[str, Text], ...] = ()
     emulated: bool = False
     whole: bool = False
     """Every row is drawn, even one that nothing was measured of."""
+    leading: bool = False
+    """It answers its section's question: the others stand behind it, folded."""
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
             raise ValueError(f"{self.id}: a row has not as many cells as there are columns")
 
 
-def label(text: str) -> Cell:
+def label(text: Text) -> Cell:
     """Return a cell that names something."""
     return Cell(text)
 
 
-def empty(reason: str) -> Cell:
+def empty(reason: Text) -> Cell:
     """Return a cell that says why there is no number in it."""
     return Cell("", reason=reason)
 
 
-def figure_text(row: Mapping[str, Any], style: Style) -> str:
+def figure_text(row: Mapping[str, Any], style: Style) -> Text:
     """Return how the value of a store row is printed."""
     value, unit = row["value"], row["unit"]
     if style == "range" and row["n"] > 1:
-        return format_range(value, row["minimum"], row["maximum"], row["n"], unit)
+        return range_text(value, row["minimum"], row["maximum"], row["n"], unit)
     if math.isnan(row["low"]):
-        return format_value(value, unit)
-    return format_interval(value, row["low"], row["high"], unit)
+        return value_text(value, unit)
+    return interval_text(value, row["low"], row["high"], unit)
 
 
 def figure(index: int, row: Mapping[str, Any], style: Style = "median") -> Cell:
     """Return the cell of one store row, which is a number or a reason."""
     if math.isnan(row["value"]):
         reason = row["reason"]
-        return Cell("", reason=reason if isinstance(reason, str) else "no reason", rows=(index,))
+        why = Recorded(reason) if isinstance(reason, str) else Message("no reason")
+        return Cell("", reason=why, rows=(index,))
     known = not math.isnan(row["low"])
     return Cell(
         figure_text(row, style),
@@ -125,4 +129,4 @@ def span(cells: Sequence[Cell]) -> Cell:
         return Cell(NOTHING, rows=rows)
     value, unit = max(values) - min(values), known[0].unit
     flags = inherited(cell.flags for cell in known)
-    return Cell(format_value(value, unit), value, unit, flags=flags, rows=rows, function=SPAN)
+    return Cell(value_text(value, unit), value, unit, flags=flags, rows=rows, function=SPAN)

@@ -9,36 +9,36 @@ from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
 from allocmark.claims.case import Case, MissingFigureError, Row
 from allocmark.claims.claim import Judged
 from allocmark.claims.judge import NO_TIMES
-from allocmark.claims.text import Text
-from allocmark.report.tables.document import Said
+from allocmark.claims.text import Text as ClaimText
 from allocmark.store.panel import Panel
 from allocmark.store.table import Cell, Table, empty, label
+from allocmark.system.message import Message
 
-TITLE = Text("What should I set?", "该怎么设置？")
+TITLE = Message("What should I set?")
+ORDER = 10
+OF_DOCUMENT = True
 _COLUMNS = (
-    Text("workload", "负载"),
-    Text("best setting", "最佳设置"),
-    Text("saves", "节省"),
-    Text("of what torch reserves as it comes", "占默认保留量"),
-    Text("costs in time", "时间代价"),
-    Text("advice that makes it worse", "使之更糟的建议"),
-    Text("takes more", "多占"),
+    Message("workload"),
+    Message("best setting"),
+    Message("saves"),
+    Message("of what torch reserves as it comes"),
+    Message("costs in time"),
+    Message("advice that makes it worse"),
+    Message("takes more"),
 )
-_ABOUT = Text(
+_ABOUT = Message(
     "Peak reserved bytes of the same requests under each setting of PYTORCH_CUDA_ALLOC_CONF, "
     "against torch as it comes. "
     "Time: host time in allocator calls for the whole workload, measured, setting less default. "
     "Without its cache torch holds little and pays the driver for each request: it is not among "
-    "the settings.",
-    "同样的请求在 PYTORCH_CUDA_ALLOC_CONF 各设置下的保留峰值，与 torch 默认设置相比。"
-    "时间：整个负载在分配器调用中的主机用时（实测），设置减默认。关闭缓存虽占用少，但每次请求都要付驱动的代价，不列入设置。",
+    "the settings."
 )
 _LEFT_OUT = (NATIVE, NO_CACHE)
-_NONE_BETTER = Text("none is better than the default", "没有比默认更好的")
+_NONE_BETTER = Message("none is better than the default")
 _PREFIX = "torch-"
 
 
-def tables(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
     """Return the table, nothing where no two settings were measured."""
     case = Case(panel)
     by_workload: dict[str, dict[str, Row]] = {}
@@ -46,7 +46,7 @@ def tables(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
         if str(row["subject"]).startswith(_PREFIX) and "workload" in row.record:
             by_workload.setdefault(str(row["workload"]), {})[str(row["subject"])] = row
     lines = [
-        _line(case, workload, reserved, said)
+        _line(case, workload, reserved)
         for workload, reserved in by_workload.items()
         if NATIVE in reserved and reserved.keys() - set(_LEFT_OUT)
     ]
@@ -54,17 +54,18 @@ def tables(judged: Sequence[Judged], said: Said, panel: Panel) -> list[Table]:
         return []
     table = Table(
         "advice",
-        said.name(Text("The best setting for each workload", "各负载的最佳设置")),
-        tuple(said.name(column) for column in _COLUMNS),
+        Message("The best setting for each workload"),
+        _COLUMNS,
         tuple(lines),
-        said.name(_ABOUT),
+        _ABOUT,
         emulated=panel.emulated,
         whole=True,
+        leading=True,
     )
     return [table]
 
 
-def _line(case: Case, workload: str, reserved: dict[str, Row], said: Said) -> tuple[Cell, ...]:
+def _line(case: Case, workload: str, reserved: dict[str, Row]) -> tuple[Cell, ...]:
     default = reserved[NATIVE]
     settings = {name: row for name, row in reserved.items() if name not in _LEFT_OUT}
     # Of equal ones the plainest: torch-expandable before torch-expandable-gc80.
@@ -77,25 +78,25 @@ def _line(case: Case, workload: str, reserved: dict[str, Row], said: Said) -> tu
             label(_setting(best)),
             _made(case, "difference", pair, "bytes"),
             _made(case, "one less second over first", pair, "share"),
-            _time(case, workload, best, said),
+            _time(case, workload, best),
         ]
     else:
-        none = empty(said.name(_NONE_BETTER))
-        line += [said(_NONE_BETTER), none, none, none]
+        none = empty(_NONE_BETTER)
+        line += [label(_NONE_BETTER), none, none, none]
     if settings[worst].value > default.value:
         pair = [settings[worst], default]
         line += [label(_setting(worst)), _made(case, "difference", pair, "bytes")]
     else:
         none_worse = _none_worse(len(settings))
-        line += [said(none_worse), empty(said.name(none_worse))]
+        line += [label(none_worse), empty(none_worse)]
     return tuple(line)
 
 
-def _none_worse(count: int) -> Text:
+def _none_worse(count: int) -> Message:
     """Say of how many: a quick run measures few settings."""
-    return Text(
-        f"none of the {count} measured is worse than the default",
-        f"所测的 {count} 种设置中没有比默认更糟的",
+    return Message(
+        "none of the {count} measured is worse than the default",
+        count=str(count),
     )
 
 
@@ -106,20 +107,20 @@ def _setting(name: str) -> str:
     return f"{name}: {values}" if values else name
 
 
-def _time(case: Case, workload: str, setting: str, said: Said) -> Cell:
+def _time(case: Case, workload: str, setting: str) -> Cell:
     if case.panel.emulated:
-        return empty(said.name(NO_TIMES))
+        return empty(NO_TIMES)
     try:
         pair = [
             case.one("fragmentation", "replay_seconds", subject=name, workload=workload)
             for name in (setting, NATIVE)
         ]
     except MissingFigureError as missing:
-        return empty(said.name(missing.reason))
+        return empty(missing.reason)
     return _made(case, "difference", pair, "s")
 
 
 def _made(case: Case, function: str, rows: Sequence[Row], unit: str) -> Cell:
     one = case.apart()
-    one.work_out("figure", Text("figure", "数值"), function, rows, unit)
+    one.work_out("figure", ClaimText("figure", "figure"), function, rows, unit)
     return one.evidence[0].cell

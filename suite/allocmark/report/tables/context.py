@@ -2,127 +2,122 @@
 
 from __future__ import annotations
 
-from allocmark.store.grid import BYTES, METRIC, Key, plain, size
+from collections.abc import Sequence
+
+from allocmark.claims.claim import Judged
+from allocmark.report.axes import CALL, METER
+from allocmark.report.table_spec import TableSpec, made
+from allocmark.schema.metrics import context as metrics
+from allocmark.store.grid import BYTES, METRIC, Key, size
 from allocmark.store.panel import Panel
-from allocmark.store.section import Where, make, with_span
 from allocmark.store.table import Table
+from allocmark.system.message import Message
 
-TITLE = "Context creation cost"
+TITLE = Message("Context creation cost")
+ORDER = 110
 
-_PROBE = "context"
-_METERS = {
-    "nvml_process": "NVML process",
-    "nvml_device": "NVML device",
-    "mem_get_info": "cudaMemGetInfo",
-}
-WHO = Key("subject", "context of", order=("driver", "runtime", "torch", "cupy", "jax"))
-_LOADING = Key("module_loading", "module loading", order=("LAZY", "EAGER"))
+WHO = Key("subject", Message("context of"), order=("driver", "runtime", "torch", "cupy", "jax"))
 STAGE = Key(
     "stage",
-    "stage",
     order=(
-        "import",
-        "init",
-        "context",
-        "first tensor",
-        "first memset",
-        "first kernel",
-        "first matrix product",
+        metrics.IMPORT,
+        metrics.INIT,
+        metrics.CONTEXT,
+        metrics.TENSOR,
+        # Of a subject that brings no kernel, in the place of one.
+        metrics.MEMSET,
+        metrics.KERNEL,
+        metrics.PRODUCT,
     ),
 )
-_METER = Key(
-    "axis_meter",
-    "meter",
-    lambda value: _METERS.get(plain(value), plain(value)),
-    tuple(_METERS),
-)
-_CALL = Key("call", "call")
-_BY_METER: tuple[tuple[str, tuple[Key, ...], str, str], ...] = (
-    (
-        "stage_bytes",
-        (WHO, _LOADING, STAGE),
-        "Device memory that each stage adds",
-        "The first tensor (1 MiB) and its segment are among it.",
+_LOADING = Key("module_loading", order=metrics.LOADINGS)
+_PROCESSES = Key("processes")
+_DISAGREEMENT = Message("disagreement")
+_SPECS = (
+    TableSpec(
+        name="seconds",
+        title=Message("Time of each stage"),
+        about=Message("Wall time in a fresh process until the GPU has finished the stage."),
+        metrics=[metrics.STAGE_SECONDS],
+        down=(WHO, _LOADING),
+        across=STAGE,
+        leading=True,
     ),
-    (
-        "total_bytes",
-        (WHO, _LOADING, STAGE),
-        "Device memory since before the first stage",
-        "cudaMemGetInfo cannot be asked before there is a context.",
+    TableSpec(
+        name="stage_bytes",
+        title=Message("Device memory that each stage adds"),
+        about=Message("The first tensor (1 MiB) and its segment are among it."),
+        metrics=[metrics.STAGE_BYTES],
+        down=(WHO, _LOADING, STAGE),
+        across=METER,
+        span=_DISAGREEMENT,
     ),
-    (
-        "processes_bytes",
-        (WHO, Key("processes", "processes")),
-        "Idle contexts side by side: all together",
-        "",
+    TableSpec(
+        name="total_bytes",
+        title=Message("Device memory since before the first stage"),
+        about=Message("cudaMemGetInfo cannot be asked before there is a context."),
+        metrics=[metrics.TOTAL_BYTES],
+        down=(WHO, _LOADING, STAGE),
+        across=METER,
+        span=_DISAGREEMENT,
+        leading=True,
     ),
-    (
-        "process_bytes",
-        (WHO, Key("processes", "processes")),
-        "Idle contexts side by side: each",
-        "",
+    TableSpec(
+        name="processes_bytes",
+        title=Message("Idle contexts side by side: all together"),
+        metrics=[metrics.PROCESSES_BYTES],
+        down=(WHO, _PROCESSES),
+        across=METER,
+        span=_DISAGREEMENT,
+        leading=True,
     ),
-    ("call_bytes", (WHO, _CALL), "What NVML shows more after each call", ""),
-    (
-        "limited_context_bytes",
-        (WHO, Key("limit", "limit"), Key("limit_bytes", "set to", size)),
-        "Context and a kernel under device limits",
-        "Stack is bytes for each thread; default is the untouched context.",
+    TableSpec(
+        name="process_bytes",
+        title=Message("Idle contexts side by side: each"),
+        metrics=[metrics.PROCESS_BYTES],
+        down=(WHO, _PROCESSES),
+        across=METER,
+        span=_DISAGREEMENT,
     ),
-    (
-        "live_bytes",
-        (WHO, BYTES, Key("count", "live allocations")),
-        "What live allocations add",
-        "What is beyond count times size is the cost of managing and rounding them.",
+    TableSpec(
+        name="call_bytes",
+        title=Message("What NVML shows more after each call"),
+        metrics=[metrics.CALL_BYTES],
+        down=(WHO, CALL),
+        across=METER,
+        span=_DISAGREEMENT,
+    ),
+    TableSpec(
+        name="limited_context_bytes",
+        title=Message("Context and a kernel under device limits"),
+        about=Message("Stack is bytes for each thread; default is the untouched context."),
+        metrics=[metrics.LIMITED_CONTEXT_BYTES],
+        down=(WHO, Key("limit"), Key("limit_bytes", Message("set to"), size)),
+        across=METER,
+        span=_DISAGREEMENT,
+    ),
+    TableSpec(
+        name="live_bytes",
+        title=Message("What live allocations add"),
+        about=Message("What is beyond count times size is the cost of managing and rounding them."),
+        metrics=[metrics.LIVE_BYTES],
+        down=(WHO, BYTES, Key("count", Message("live allocations"))),
+        across=METER,
+        span=_DISAGREEMENT,
+    ),
+    TableSpec(
+        name="triggers",
+        title=Message("Calls that create a context"),
+        about=Message(
+            "1: the process holds the primary context afterwards. Each in a fresh process."
+        ),
+        metrics=[metrics.CONTEXT_CREATED],
+        down=(WHO, CALL),
+        across=METRIC,
     ),
 )
 
 
-def tables(panel: Panel) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
     """Return seconds by stage, every byte figure by all meters, and the calls that trigger."""
-    seconds: Where = {"metric": "stage_seconds"}
-    made = [
-        make(
-            panel,
-            _PROBE,
-            seconds,
-            down=(WHO, _LOADING),
-            across=STAGE,
-            name="seconds",
-            title="Time of each stage",
-            about="Wall time in a fresh process until the GPU has finished the stage.",
-        )
-    ]
-    made += [
-        _disagreement(
-            make(
-                panel,
-                _PROBE,
-                {"metric": metric},
-                down=down,
-                across=_METER,
-                name=metric,
-                title=title,
-                about=about,
-            )
-        )
-        for metric, down, title, about in _BY_METER
-    ]
-    made.append(
-        make(
-            panel,
-            _PROBE,
-            {"metric": "context_created"},
-            down=(WHO, _CALL),
-            across=METRIC,
-            name="triggers",
-            title="Calls that create a context",
-            about="1: the process holds the primary context afterwards. Each in a fresh process.",
-        )
-    )
-    return [table for table in made if table is not None]
-
-
-def _disagreement(table: Table | None) -> Table | None:
-    """Return the table with what its meters disagree by, where more than one has read."""
-    return with_span(table, "disagreement") if table else None
+    return made(panel, metrics.EXPERIMENT, _SPECS)

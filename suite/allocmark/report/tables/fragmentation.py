@@ -2,116 +2,121 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from allocmark.claims.claim import Judged
+from allocmark.report.axes import WORKLOAD
+from allocmark.report.table_spec import TableSpec, made
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics import capacity, fragmentation, placement
 from allocmark.store.grid import METRIC, SUBJECT, Key, size
 from allocmark.store.panel import Panel
-from allocmark.store.section import make, values
 from allocmark.store.table import Table
+from allocmark.system.message import Message, Text
 
-TITLE = "Fragmentation under mixed sizes"
+TITLE = Message("Fragmentation under mixed sizes")
+ORDER = 130
 
-_WORKLOAD = Key("workload", "workload")
-_VECTOR = (
-    "peak_requested_bytes",
-    "peak_allocated_bytes",
-    "peak_reserved_bytes",
-    "device_bytes",
-    "waste_ratio",
-    "largest_free_bytes",
-    "segments",
-    "driver_allocs",
-    "driver_frees",
-    "retries",
-    "ooms",
-    "hit_share",
-    "replay_seconds",
-)
+
+def _by_workload(metric: Metric, title: Text, about: Text = "", leading: bool = False) -> TableSpec:
+    return TableSpec(
+        name=metric.name,
+        title=title,
+        about=about,
+        metrics=[metric],
+        down=(SUBJECT,),
+        across=WORKLOAD,
+        mark_meters=True,
+        leading=leading,
+    )
+
+
 _GLANCES = (
-    (
-        "waste_ratio",
-        "Waste",
-        "Share of the reserved bytes that the program never asked for: "
-        "1 - peak requested / peak reserved.",
+    _by_workload(
+        fragmentation.WASTE_RATIO,
+        Message("Waste"),
+        Message(
+            "Share of the reserved bytes that the program never asked for: "
+            "1 - peak requested / peak reserved."
+        ),
+        leading=True,
     ),
-    ("peak_reserved_bytes", "Peak reserved", "The most bytes held from the driver at once."),
+    _by_workload(
+        fragmentation.PEAK_RESERVED_BYTES,
+        Message("Peak reserved"),
+        Message("The most bytes held from the driver at once."),
+    ),
 )
 _CAPACITY = (
-    (
-        "smallest_capacity_bytes",
-        "Smallest capacity",
-        "The fewest bytes, left to the process after its context, in which the workload completes.",
+    _by_workload(
+        capacity.SMALLEST_CAPACITY_BYTES,
+        Message("Smallest capacity"),
+        Message(
+            "The fewest bytes, left to the process after its context, in which the workload "
+            "completes."
+        ),
     ),
-    (
-        "capacity_ratio",
-        "Smallest capacity over live peak",
-        "1 is the least any allocator could do with.",
+    _by_workload(
+        capacity.CAPACITY_RATIO,
+        Message("Smallest capacity over live peak"),
+        Message("1 is the least any allocator could do with."),
+        leading=True,
     ),
-    ("resolution_bytes", "Resolution of the search for the smallest capacity", ""),
-    ("unlimited_device_bytes", "Device bytes held where nothing is short", ""),
-    ("search_runs", "Runs of the workload that each search took", ""),
+    _by_workload(
+        capacity.RESOLUTION_BYTES,
+        Message("Resolution of the search for the smallest capacity"),
+    ),
+    _by_workload(
+        capacity.UNLIMITED_DEVICE_BYTES, Message("Device bytes held where nothing is short")
+    ),
+    _by_workload(capacity.SEARCH_RUNS, Message("Runs of the workload that each search took")),
 )
-
-_ANSWERS = ("best_fit", "merges_at_free", "splits")
 _PLACEMENT = (
-    (
-        _ANSWERS,
-        Key("metric", "metric", METRIC.show, _ANSWERS),
-        "answers",
-        "Where blocks go",
-        "1: yes. Best fit: the smallest hole that holds the request is taken; merges at free: "
-        "freed neighbours are one at once; splits: the rest of a hole is used.",
+    TableSpec(
+        name="answers",
+        title=Message("Where blocks go"),
+        about=Message(
+            "1: yes. Best fit: the smallest hole that holds the request is taken; merges at free: "
+            "freed neighbours are one at once; splits: the rest of a hole is used."
+        ),
+        metrics=[placement.BEST_FIT, placement.MERGES_AT_FREE, placement.SPLITS],
+        down=(SUBJECT,),
+        across=METRIC,
     ),
-    (
-        ("hole_bytes",),
-        Key("request", "request", size),
-        "hole-bytes",
-        "The hole that a request went into",
-        "Holes of 64, 48 and 56 MiB were free, in this order.",
+    TableSpec(
+        name="hole-bytes",
+        title=Message("The hole that a request went into"),
+        about=Message("Holes of 64, 48 and 56 MiB were free, in this order."),
+        metrics=[placement.HOLE_BYTES],
+        down=(SUBJECT,),
+        across=Key("request", show=size),
     ),
 )
 
 
-def tables(panel: Panel) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
     """Return one table for each glance, and one with the whole vector for each workload."""
-    made = [
-        make(
-            panel,
-            probe,
-            {"metric": metric},
-            down=(SUBJECT,),
-            across=_WORKLOAD,
-            name=metric,
-            title=title,
-            about=about,
-            mark_meters=True,
-        )
-        for probe, glances in (("fragmentation", _GLANCES), ("capacity", _CAPACITY))
-        for metric, title, about in glances
+    return [
+        *made(panel, fragmentation.EXPERIMENT, _GLANCES),
+        *made(panel, capacity.EXPERIMENT, _CAPACITY),
+        *made(panel, fragmentation.EXPERIMENT, map(_vector, _workloads(panel))),
+        *made(panel, placement.EXPERIMENT, _PLACEMENT),
     ]
-    vector = Key("metric", "metric", METRIC.show, _VECTOR)
-    made += [
-        make(
-            panel,
-            "fragmentation",
-            {"workload": workload},
-            down=(SUBJECT,),
-            across=vector,
-            name=f"workload-{workload}",
-            title=f"Workload {workload}: the whole vector",
-            mark_meters=True,
-        )
-        for workload in values(panel, "fragmentation", "workload")
-    ]
-    made += [
-        make(
-            panel,
-            "placement",
-            {"metric": metrics},
-            down=(SUBJECT,),
-            across=across,
-            name=name,
-            title=title,
-            about=about,
-        )
-        for metrics, across, name, title, about in _PLACEMENT
-    ]
-    return [table for table in made if table is not None]
+
+
+def _workloads(panel: Panel) -> list[str]:
+    rows = panel.figures(fragmentation.EXPERIMENT)
+    known = "workload" in rows
+    return sorted(map(str, rows["workload"].dropna().unique())) if known else []
+
+
+def _vector(workload: str) -> TableSpec:
+    return TableSpec(
+        name=f"workload-{workload}",
+        title=Message("Workload {name}: the whole vector", name=workload),
+        where={"workload": workload},
+        down=(SUBJECT,),
+        across=replace(METRIC, order=tuple(metric.name for metric in fragmentation.VECTOR)),
+        mark_meters=True,
+    )

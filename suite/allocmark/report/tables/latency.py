@@ -3,118 +3,144 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
+from allocmark.claims.claim import Judged
+from allocmark.report.axes import CALL
+from allocmark.report.table_spec import TableSpec, made, select
+from allocmark.schema.metrics import latency as metrics
 from allocmark.store.grid import BYTES, METRIC, SUBJECT, Key
 from allocmark.store.panel import Panel
-from allocmark.store.section import make, median, select
-from allocmark.store.table import Style, Table
+from allocmark.store.table import Table
+from allocmark.system.message import Message, Text, sentences
 
-TITLE = "Allocation latency, with and without the cache"
+TITLE = Message("Allocation latency, with and without the cache")
+ORDER = 120
 
-_PROBE = "latency"
-_CALL = Key("call", "call")
-_WAIT = Key("wait", "until", order=("host", "complete"))
-_LEVEL = Key("level", "level")
-_PATHS = (
-    ("hit", "Hits", "A block of that size is cached. Medians of batches with their interval."),
+_WAIT = Key("wait", Message("until"), order=metrics.WAITS)
+_LEVEL = Key("level")
+_RANGES = Message("Median (minimum to maximum; number of calls).")
+_PATHS: tuple[tuple[str, Text, Text], ...] = (
     (
-        "miss",
-        "Misses",
-        "Nothing is cached, so the driver is asked. Median (minimum to maximum; number of calls).",
+        metrics.HIT,
+        Message("Hits"),
+        Message("A block of that size is cached. Medians of batches with their interval."),
     ),
     (
-        "give-back",
-        "Giving back to the driver",
-        "One cached block is returned. Median (minimum to maximum; number of calls).",
+        metrics.MISS,
+        Message("Misses"),
+        sentences(Message("Nothing is cached, so the driver is asked."), _RANGES),
     ),
-    ("first", "First use", "The first call of that size in the process: one reading each."),
+    (
+        metrics.GIVE_BACK,
+        Message("Giving back to the driver"),
+        sentences(Message("One cached block is returned."), _RANGES),
+    ),
+    (
+        metrics.FIRST,
+        Message("First use"),
+        Message("The first call of that size in the process: one reading each."),
+    ),
 )
 _LEVELS = (
-    ("allocator", "the allocator's own entry point"),
-    ("op", "the framework's operation, as a line of Python calls it"),
+    (metrics.ALLOCATOR, Message("the allocator's own entry point")),
+    (metrics.OP, Message("the framework's operation, as a line of Python calls it")),
 )
-_WAITS = "Until host: until the call returns; until complete: until its stream has finished too."
-_ENTRIES = {
-    "allocator": " Called from a loop in C where the allocator has C entry points, else from one "
+_WAITS = Message(
+    "Until host: until the call returns; until complete: until its stream has finished too."
+)
+_ENTRIES = Message(
+    "Called from a loop in C where the allocator has C entry points, else from one "
     "in Python; where operations are the only way in (torch without its cache), they stand at both "
     "levels."
-}
+)
 _BATCH = re.compile(r"(\d+) calls a batch")
 """Part of the meter of a time that was read over so many calls at once."""
 _FEW = 2
-_COSTS = ("empty_pair_ns", "clock_ns")
-_CHECKS = ("cross_check_loop_ns", "cross_check_program_ns", "cross_check_ratio")
+_OTHERS = (
+    TableSpec(
+        name="loop-cost",
+        title=Message("What measuring costs"),
+        about=Message(
+            "A pair of functions that do nothing in the same loop, and two readings of the "
+            "clock. Contained in every figure above; nothing is subtracted."
+        ),
+        metrics=[metrics.EMPTY_PAIR_NS, metrics.CLOCK_NS],
+        down=(SUBJECT, _LEVEL),
+        across=METRIC,
+    ),
+    TableSpec(
+        name="cross-check",
+        title=Message("Cross check of the timing loop"),
+        about=Message(
+            "A cached pair by the loop, and by a program part that shares no code with it, "
+            "in turns in one process; ratio is program over loop."
+        ),
+        metrics=[
+            metrics.CROSS_CHECK_LOOP_NS,
+            metrics.CROSS_CHECK_PROGRAM_NS,
+            metrics.CROSS_CHECK_RATIO,
+        ],
+        down=(SUBJECT, BYTES),
+        across=METRIC,
+    ),
+)
 
 
-def tables(panel: Panel) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
     """Return a table for each path and level, the tails of hits, and what measuring costs."""
-    made = [
-        make(
-            panel,
-            _PROBE,
-            {"metric": "call_ns", "path": path, "level": level},
-            down=(SUBJECT, _CALL, _WAIT),
-            across=BYTES,
-            name=f"{path}-{level}",
-            title=f"{title}: {entry}",
-            about=f"{about} {_WAITS}{_ENTRIES.get(level, '')}"
-            + (
-                _few(panel, "alloc or free alone may exceed their pair", level)
-                if path == "hit"
-                else ""
-            ),
-            style=median if path == "hit" else _extremes,
-        )
+    calls = [
+        _calls(panel, path, level, Message("{path}: {entry}", path=title, entry=entry), about)
         for path, title, about in _PATHS
         for level, entry in _LEVELS
     ]
-    made += [
-        make(
-            panel,
-            _PROBE,
-            {"metric": "call_p99_ns"},
-            down=(SUBJECT, _CALL, _LEVEL),
-            across=BYTES,
-            name="hit-p99",
-            title="Hits: 99th percentile",
-            about="Of calls timed one by one; the clock's cost is in it."
-            + _few(panel, "it may lie below the median in the tables above"),
-        ),
-        make(
-            panel,
-            _PROBE,
-            {"metric": _COSTS},
-            down=(SUBJECT, _LEVEL),
-            across=Key("metric", "metric", METRIC.show, _COSTS),
-            name="loop-cost",
-            title="What measuring costs",
-            about="A pair of functions that do nothing in the same loop, and two readings of the "
-            "clock. Contained in every figure above; nothing is subtracted.",
-        ),
-        make(
-            panel,
-            _PROBE,
-            {"metric": _CHECKS},
-            down=(SUBJECT, BYTES),
-            across=Key("metric", "metric", METRIC.show, _CHECKS),
-            name="cross-check",
-            title="Cross check of the timing loop",
-            about="A cached pair by the loop, and by a program part that shares no code with it, "
-            "in turns in one process; ratio is program over loop.",
-        ),
-    ]
-    return [table for table in made if table is not None]
+    return made(panel, metrics.EXPERIMENT, (*calls, _tails(panel), *_OTHERS))
 
 
-def _few(panel: Panel, so: str, *levels: str) -> str:
+def _calls(panel: Panel, path: str, level: str, title: Text, about: Text) -> TableSpec:
+    is_hit = path == metrics.HIT
+    return TableSpec(
+        name=f"{path}-{level}",
+        title=title,
+        about=sentences(
+            about,
+            _WAITS,
+            _ENTRIES if level == metrics.ALLOCATOR else "",
+            _few(panel, Message("alloc or free alone may exceed their pair"), level)
+            if is_hit
+            else "",
+        ),
+        metrics=[metrics.CALL_NS],
+        where={"path": path, "level": level},
+        down=(SUBJECT, CALL, _WAIT),
+        across=BYTES,
+        style="median" if is_hit else "range",
+        leading=level == metrics.ALLOCATOR and path in (metrics.HIT, metrics.MISS),
+    )
+
+
+def _tails(panel: Panel) -> TableSpec:
+    return TableSpec(
+        name="hit-p99",
+        title=Message("Hits: 99th percentile"),
+        about=sentences(
+            Message("Of calls timed one by one; the clock's cost is in it."),
+            _few(panel, Message("it may lie below the median in the tables above")),
+        ),
+        metrics=[metrics.CALL_P99_NS],
+        down=(SUBJECT, CALL, _LEVEL),
+        across=BYTES,
+    )
+
+
+def _few(panel: Panel, effect: Text, *levels: str) -> Text:
     """Return from which size on a batch of hits holds few calls, and what that leads to.
 
     As many blocks as a batch has calls lie in memory at once, unless each is freed at once (pairs),
     so large ones are few, and what a batch costs once falls on them.
     """
-    rows = select(panel, _PROBE, {"metric": "call_ns", "path": "hit", "call": ("alloc", "free")})
+    where = {"metric": metrics.CALL_NS.name, "path": metrics.HIT}
+    rows = select(panel, metrics.EXPERIMENT, {**where, "call": (metrics.ALLOC, metrics.FREE)})
     rows = rows[rows["value"].notna()]
     if levels and "level" in rows:
         rows = rows[rows["level"].isin(levels)]
@@ -123,11 +149,9 @@ def _few(panel: Panel, so: str, *levels: str) -> str:
     sizes = rows.loc[rows["meter"].isin(few), "bytes"] if few else rows["meter"].iloc[:0]
     if sizes.empty:
         return ""
-    return (
-        f" From {BYTES.show(float(sizes.min()))} on a batch of alloc or free holds as few as one "
-        f"or two calls, which bear all that a batch costs once: there {so}."
+    return Message(
+        "From {size} on a batch of alloc or free holds as few as one "
+        "or two calls, which bear all that a batch costs once: there {effect}.",
+        size=BYTES.show(float(sizes.min())),
+        effect=effect,
     )
-
-
-def _extremes(row: Mapping[str, Any]) -> Style:
-    return "range"

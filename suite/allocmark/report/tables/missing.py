@@ -7,17 +7,20 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from allocmark.claims.claim import Judged
 from allocmark.store.cell_conditions import conditions
 from allocmark.store.panel import Panel
 from allocmark.store.table import Table, label
+from allocmark.system.message import Message, Recorded, Text
 
-TITLE = "What was not measured, and why"
+TITLE = Message("What was not measured, and why")
+ORDER = 180
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _Line = tuple[str, str, str, str]
 """Probe, subject, what is missing, reason."""
 
 
-def tables(panel: Panel) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
     """Return one table of reasons; none where nothing is missing.
 
     Reasons that differ in their numbers only (seconds that were left) are one line, and so are
@@ -26,20 +29,19 @@ def tables(panel: Panel) -> list[Table]:
     empty = panel.rows[panel.rows["value"].isna()]
     cells = _alike(_cells(empty))
     stages = {key: lines for key, lines in _alike(_failures(panel)).items() if key not in cells}
-    subjects: dict[_Line, list[str]] = {}
+    subjects: dict[tuple[str, Text, Text], list[str]] = {}
     for _, lines in sorted({**stages, **cells}.items()):
-        probe, subject, whats, reason = _joined(lines)
-        subjects.setdefault((probe, "", whats, reason), []).append(subject)
+        subjects.setdefault((lines[0][0], *_joined(lines)), []).append(lines[0][1])
     if not subjects:
         return []
     return [
         Table(
             "missing",
-            "Empty cells and stages that failed",
-            ("benchmark", "subject", "what", "reason"),
+            Message("Empty cells and stages that failed"),
+            (Message("benchmark"), Message("subject"), Message("what"), Message("reason")),
             tuple(
-                tuple(map(label, (probe, ", ".join(names), whats, reason)))
-                for (probe, _, whats, reason), names in subjects.items()
+                tuple(map(label, (Recorded(probe), Recorded(", ".join(names)), what, reason)))
+                for (probe, what, reason), names in subjects.items()
             ),
             conditions=conditions(panel.store, empty) if len(empty) else (),
             emulated=panel.emulated,
@@ -56,12 +58,14 @@ def _alike(lines: Iterable[_Line]) -> dict[tuple[str, str, str], list[_Line]]:
     return found
 
 
-def _joined(lines: Sequence[_Line]) -> _Line:
-    probe, subject, _, _ = lines[0]
-    whats = ", ".join(dict.fromkeys(what for _, _, what, _ in lines))
-    reasons = list(dict.fromkeys(reason for _, _, _, reason in lines))
-    more = f" (and {len(reasons) - 1} like it)" if reasons[1:] else ""
-    return probe, subject, whats, reasons[0] + more
+def _joined(lines: Sequence[_Line]) -> tuple[Text, Text]:
+    """Return what is missing in all of these lines, and the first of their reasons."""
+    whats = dict.fromkeys(what for _, _, what, _ in lines)
+    first, *others = dict.fromkeys(reason for _, _, _, reason in lines)
+    reason: Text = Recorded(first)
+    if others:
+        reason = Message("{reason} (and {count} like it)", reason=reason, count=str(len(others)))
+    return Recorded(", ".join(whats)), reason
 
 
 def _cells(empty: pd.DataFrame) -> Iterable[_Line]:

@@ -2,98 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from allocmark.claims.claim import Judged
+from allocmark.report.table_spec import TableSpec, made
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics import streams as metrics
 from allocmark.store.grid import BYTES, SUBJECT, Key, plain
 from allocmark.store.panel import Panel
-from allocmark.store.section import make
 from allocmark.store.table import Table
+from allocmark.system.message import Message, Text
 
-TITLE = "Several streams, private pools, several threads"
-
-_PROBE = "streams"
-_USE = Key("use", "use", order=("private", "handoff", "one-shot"))
-
-
-def _counted(noun: str) -> Key:
-    def show(value: object) -> str:
-        return f"{plain(value)} {noun}" + ("" if value == 1 else "s")
-
-    return Key(f"{noun}s", f"{noun}s", show)
+TITLE = Message("Several streams, private pools, several threads")
+ORDER = 140
 
 
-_STREAMS, _THREADS = _counted("stream"), _counted("thread")
-_TASKS = (
-    (
-        "reserved_bytes",
-        "Reserved by streams",
-        "Held from the driver when all blocks have been freed. Private: each block stays on its "
-        "stream; handoff: it is used on the next one too; one-shot: each stream is used once.",
-    ),
-    ("peak_reserved_bytes", "Peak reserved by streams", "The most held on the way."),
-    (
-        "pair_ns",
-        "Time of an allocation and its free by streams",
-        "With record_stream in a handoff.",
-    ),
-)
-_SPEEDS = (
-    (
-        "throughput_per_s",
-        "Threads at once: throughput",
-        "Native threads, so without Python's lock: pairs of all threads together.",
-    ),
-    (
-        "thread_pair_ns",
-        "Threads at once: time of a pair in each thread",
-        "Constant where threads do not wait for each other.",
-    ),
-    (
-        "speedup",
-        "Threads at once: speed-up over one thread",
-        "Over one thread in the same turn. Where the line of one thread has an interval, the "
-        "record is older: over its median, whose own spread the other intervals leave out.",
-    ),
-)
+def _streams(value: object) -> Text:
+    return Message("1 stream") if value == 1 else Message("{count} streams", count=plain(value))
 
 
-def tables(panel: Panel) -> list[Table]:
-    """Return the tables of tasks on streams, of private pools and of threads."""
-    made = [
-        make(
-            panel,
-            _PROBE,
-            {"metric": metric},
-            down=(SUBJECT, _USE, BYTES),
-            across=_STREAMS,
-            name=metric,
-            title=title,
-            about=about,
-        )
-        for metric, title, about in _TASKS
-    ]
-    made.append(
-        make(
-            panel,
-            _PROBE,
-            {"metric": "held_bytes"},
-            down=(SUBJECT, Key("pool", "pool")),
-            across=Key("stage", "stage", order=("live", "dropped", "emptied", "released")),
-            name="held-bytes",
-            title="Private pools: what they hold back",
-            about="Live: with blocks in use; dropped: all tensors deleted; emptied: the cache "
-            "given back; released: the pool or graph deleted too.",
-        )
+def _threads(value: object) -> Text:
+    return Message("1 thread") if value == 1 else Message("{count} threads", count=plain(value))
+
+
+def _of_tasks(metric: Metric, title: Text, about: Text, leading: bool = False) -> TableSpec:
+    return TableSpec(
+        name=metric.name,
+        title=title,
+        about=about,
+        metrics=[metric],
+        down=(SUBJECT, Key("use", order=metrics.USES), BYTES),
+        across=Key("streams", show=_streams),
+        leading=leading,
     )
-    made += [
-        make(
-            panel,
-            _PROBE,
-            {"metric": metric},
-            down=(SUBJECT, Key("stream", "stream", order=("own", "shared"))),
-            across=_THREADS,
-            name=metric,
-            title=title,
-            about=about,
-        )
-        for metric, title, about in _SPEEDS
-    ]
-    return [table for table in made if table is not None]
+
+
+def _of_threads(metric: Metric, title: Text, about: Text, leading: bool = False) -> TableSpec:
+    return TableSpec(
+        name=metric.name,
+        title=title,
+        about=about,
+        metrics=[metric],
+        down=(SUBJECT, Key("stream", order=metrics.THREAD_STREAMS)),
+        across=Key("threads", show=_threads),
+        leading=leading,
+    )
+
+
+_SPECS = (
+    _of_tasks(
+        metrics.RESERVED_BYTES,
+        Message("Reserved by streams"),
+        Message(
+            "Held from the driver when all blocks have been freed. Private: each block stays "
+            "on its stream; handoff: it is used on the next one too; one-shot: each stream is used "
+            "once."
+        ),
+        leading=True,
+    ),
+    _of_tasks(
+        metrics.PEAK_RESERVED_BYTES,
+        Message("Peak reserved by streams"),
+        Message("The most held on the way."),
+    ),
+    _of_tasks(
+        metrics.PAIR_NS,
+        Message("Time of an allocation and its free by streams"),
+        Message("With record_stream in a handoff."),
+    ),
+    TableSpec(
+        name="held-bytes",
+        title=Message("Private pools: what they hold back"),
+        about=Message(
+            "Live: with blocks in use; dropped: all tensors deleted; emptied: the cache "
+            "given back; released: the pool or graph deleted too."
+        ),
+        metrics=[metrics.HELD_BYTES],
+        down=(SUBJECT, Key("pool")),
+        across=Key("stage", order=metrics.STAGES),
+    ),
+    _of_threads(
+        metrics.THROUGHPUT_PER_S,
+        Message("Threads at once: throughput"),
+        Message("Native threads, so without Python's lock: pairs of all threads together."),
+    ),
+    _of_threads(
+        metrics.THREAD_PAIR_NS,
+        Message("Threads at once: time of a pair in each thread"),
+        Message("Constant where threads do not wait for each other."),
+    ),
+    _of_threads(
+        metrics.SPEEDUP,
+        Message("Threads at once: speed-up over one thread"),
+        Message(
+            "Over one thread in the same turn. Where the line of one thread has an interval, the "
+            "record is older: over its median, whose own spread the other intervals leave out."
+        ),
+        leading=True,
+    ),
+)
+
+
+def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+    """Return the tables of tasks on streams, of private pools and of threads."""
+    return made(panel, metrics.EXPERIMENT, _SPECS)

@@ -2,294 +2,258 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from allocmark.claims.claim import Judged
+from allocmark.report.axes import METER, POINT
+from allocmark.report.table_spec import TableSpec, made, select
 from allocmark.schema.documents import ERROR_NOTE
+from allocmark.schema.metrics import tensorflow_policy as metrics
 from allocmark.store.cell_conditions import conditions
 from allocmark.store.grid import METRIC, Key, plain
 from allocmark.store.panel import Panel
-from allocmark.store.section import Where, make, select, with_span
 from allocmark.store.table import Table, label
+from allocmark.system.message import Message, Recorded, Text
 
-TITLE = "TensorFlow's modes beside PyTorch"
+TITLE = Message("TensorFlow's modes beside PyTorch")
+ORDER = 160
 
-_PROBE = "tensorflow_policy"
-_METERS = {
-    "nvml_process": "NVML process",
-    "nvml_device": "NVML device",
-    "mem_get_info": "cudaMemGetInfo",
-}
+
+def _then(value: object) -> Text:
+    return Message("then {mode}", mode=plain(value))
+
+
 _ORDER = ("tf-greedy", "tf-growth", "tf-limit", "tf-async", "torch")
-_MODE = Key("subject", "mode", order=_ORDER)
-_FIRST = Key("subject", "first", order=_ORDER)
-_SECOND = Key("second", "second", lambda value: f"then {plain(value)}", _ORDER)
-_METER = Key(
-    "axis_meter", "meter", lambda value: _METERS.get(plain(value), plain(value)), tuple(_METERS)
-)
-_POINT = Key("point", "point")
-_PROCESS = Key("process", "process")
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """One table: which metrics, laid out how; `span` adds by how much a row's cells differ.
-
-    `absent`: why a mode has no figure that another has; a child that died has told its own reason.
-    """
-
-    name: str
-    metrics: tuple[str, ...]
-    title: str
-    about: str
-    down: tuple[Key, ...]
-    across: Key
-    span: str = ""
-    absent: str = ""
-
-
-_TABLES = (
-    _Asked(
-        "held-bytes",
-        ("held_bytes",),
-        "Device memory at each point",
-        "Beyond what was in use after the import, context and all.",
-        (_POINT, _METER),
-        _MODE,
+_MODE = Key("subject", Message("mode"), order=_ORDER)
+_FIRST = Key("subject", Message("first"), order=_ORDER)
+_SECOND = Key("second", show=_then, order=_ORDER)
+_PROCESS = Key("process")
+_SPECS = (
+    TableSpec(
+        name="held-bytes",
+        title=Message("Device memory at each point"),
+        about=Message("Beyond what was in use after the import, context and all."),
+        metrics=[metrics.HELD_BYTES],
+        down=(POINT, METER),
+        across=_MODE,
+        leading=True,
     ),
-    _Asked(
-        "since-device-bytes",
-        ("since_device_bytes",),
-        "Device memory at each point, without the context",
-        "Beyond what was in use when the device had been created.",
-        (_MODE, _POINT),
-        _METER,
-        "disagreement",
+    TableSpec(
+        name="since-device-bytes",
+        title=Message("Device memory at each point, without the context"),
+        about=Message("Beyond what was in use when the device had been created."),
+        metrics=[metrics.SINCE_DEVICE_BYTES],
+        down=(_MODE, POINT),
+        across=METER,
+        span=Message("disagreement"),
     ),
-    _Asked(
-        "taken-share",
-        ("taken_share",),
-        "Share of the card taken at each point",
-        "By NVML, of all the memory of the card.",
-        (_POINT,),
-        _MODE,
+    TableSpec(
+        name="taken-share",
+        title=Message("Share of the card taken at each point"),
+        about=Message("By NVML, of all the memory of the card."),
+        metrics=[metrics.TAKEN_SHARE],
+        down=(POINT,),
+        across=_MODE,
     ),
-    _Asked(
-        "returned-bytes",
-        ("returned_bytes",),
-        "Given back: what the device has again of the live peak",
-        "Nothing is done between all dropped and 5 s later.",
-        (Key("after", "when"), _METER),
-        _MODE,
+    TableSpec(
+        name="returned-bytes",
+        title=Message("Given back: what the device has again of the live peak"),
+        about=Message("Nothing is done between all dropped and 5 s later."),
+        metrics=[metrics.RETURNED_BYTES],
+        down=(Key("after", Message("when")), METER),
+        across=_MODE,
+        leading=True,
     ),
-    _Asked(
-        "counter-bytes",
-        ("counter_bytes",),
-        "What the framework's own counters say",
-        "",
-        (Key("counter", "counter"), _POINT),
-        _MODE,
+    TableSpec(
+        name="counter-bytes",
+        title=Message("What the framework's own counters say"),
+        metrics=[metrics.COUNTER_BYTES],
+        down=(Key("counter"), POINT),
+        across=_MODE,
     ),
-    _Asked(
-        "host-bytes",
-        ("host_bytes",),
-        "Host memory of the process",
-        "Resident, the framework's libraries among it.",
-        (_POINT,),
-        _MODE,
+    TableSpec(
+        name="host-bytes",
+        title=Message("Host memory of the process"),
+        about=Message("Resident, the framework's libraries among it."),
+        metrics=[metrics.HOST_BYTES],
+        down=(POINT,),
+        across=_MODE,
     ),
-    _Asked(
-        "other-gpus-bytes",
-        ("other_gpus_bytes",),
-        "Device memory taken on all other GPUs",
-        "",
-        (_POINT,),
-        _MODE,
+    TableSpec(
+        name="other-gpus-bytes",
+        title=Message("Device memory taken on all other GPUs"),
+        metrics=[metrics.OTHER_GPUS_BYTES],
+        down=(POINT,),
+        across=_MODE,
     ),
-    _Asked(
-        "seconds",
-        ("device_seconds", "first_tensor_seconds"),
-        "Time to the device and to the first tensor",
-        "In fresh processes, the framework already imported.",
-        (METRIC,),
-        _MODE,
+    TableSpec(
+        name="seconds",
+        title=Message("Time to the device and to the first tensor"),
+        about=Message("In fresh processes, the framework already imported."),
+        metrics=[metrics.DEVICE_SECONDS, metrics.FIRST_TENSOR_SECONDS],
+        down=(METRIC,),
+        across=_MODE,
     ),
-    _Asked(
-        "sizes",
-        ("live_bytes", "limit_bytes"),
-        "What the program takes, and the limit that was set",
-        "",
-        (METRIC,),
-        _MODE,
-        absent="this mode has no limit",
+    TableSpec(
+        name="sizes",
+        title=Message("What the program takes, and the limit that was set"),
+        metrics=[metrics.LIVE_BYTES, metrics.LIMIT_BYTES],
+        down=(METRIC,),
+        across=_MODE,
+        absent=Message("this mode has no limit"),
     ),
-    _Asked(
-        "ways",
-        ("modes_agree",),
-        "Another way to set the mode",
-        "1: the same bytes at each point.",
-        (_MODE, Key("way", "way")),
-        METRIC,
+    TableSpec(
+        name="ways",
+        title=Message("Another way to set the mode"),
+        about=Message("1: the same bytes at each point."),
+        metrics=[metrics.MODES_AGREE],
+        down=(_MODE, Key("way")),
+        across=METRIC,
     ),
-    _Asked(
-        "steps",
-        ("steps", "largest_step_bytes", "beyond_need_bytes"),
-        "Requests to the driver while 1 MiB tensors add up",
-        "How often more was taken, the most at once, and the most held beyond live tensors.",
-        (METRIC,),
-        _MODE,
+    TableSpec(
+        name="steps",
+        title=Message("Requests to the driver while 1 MiB tensors add up"),
+        about=Message(
+            "How often more was taken, the most at once, and the most held beyond live tensors."
+        ),
+        metrics=[metrics.STEPS, metrics.LARGEST_STEP_BYTES, metrics.BEYOND_NEED_BYTES],
+        down=(METRIC,),
+        across=_MODE,
     ),
-    _Asked(
-        "step-bytes",
-        ("step_bytes",),
-        "The first requests in order",
-        "",
-        (Key("step", "step"),),
-        _MODE,
-        absent="this mode made fewer requests",
+    TableSpec(
+        name="step-bytes",
+        title=Message("The first requests in order"),
+        metrics=[metrics.STEP_BYTES],
+        down=(Key("step"),),
+        across=_MODE,
+        absent=Message("this mode made fewer requests"),
     ),
-    _Asked(
-        "above-limit",
-        ("above_limit_bytes",),
-        "What is held beyond the limit",
-        "At the live peak: all of it, the context, and the rest.",
-        (_MODE, Key("why", "what")),
-        _METER,
+    TableSpec(
+        name="above-limit",
+        title=Message("What is held beyond the limit"),
+        about=Message("At the live peak: all of it, the context, and the rest."),
+        metrics=[metrics.ABOVE_LIMIT_BYTES],
+        down=(_MODE, Key("why", Message("what"))),
+        across=METER,
     ),
-    _Asked(
-        "virtual",
-        ("virtual_bytes",),
-        "Two logical devices on one card",
-        "What the first tensor on each takes: half of the limit was set for the first, a quarter "
-        "for the second.",
-        (_MODE, Key("devices", "device")),
-        _METER,
+    TableSpec(
+        name="virtual",
+        title=Message("Two logical devices on one card"),
+        about=Message(
+            "What the first tensor on each takes: half of the limit was set for the first, "
+            "a quarter "
+            "for the second."
+        ),
+        metrics=[metrics.VIRTUAL_BYTES],
+        down=(_MODE, Key("devices", Message("device"))),
+        across=METER,
     ),
-    _Asked(
-        "combined",
-        ("combined_first_tensor_bytes",),
-        "Growth and limit together: what the first tensor takes",
-        "",
-        (_MODE, Key("setting", "setting")),
-        METRIC,
+    TableSpec(
+        name="combined",
+        title=Message("Growth and limit together: what the first tensor takes"),
+        metrics=[metrics.COMBINED_FIRST_TENSOR_BYTES],
+        down=(_MODE, Key("setting")),
+        across=METRIC,
     ),
-    _Asked(
-        "refused",
-        ("setting_refused",),
-        "Settings that raise an error",
-        "1: refused.",
-        (Key("setting", "setting"),),
-        _MODE,
-        absent="not tried in this mode",
+    TableSpec(
+        name="refused",
+        title=Message("Settings that raise an error"),
+        about=Message("1: refused."),
+        metrics=[metrics.SETTING_REFUSED],
+        down=(Key("setting"),),
+        across=_MODE,
+        absent=Message("not tried in this mode"),
     ),
-    _Asked(
-        "past-limit",
-        ("past_limit_failed", "past_limit_seconds"),
-        "A tensor larger than the limit, or the card",
-        "Retry off: TensorFlow was told not to wait for memory.",
-        (_MODE, Key("retry", "retry")),
-        METRIC,
+    TableSpec(
+        name="past-limit",
+        title=Message("A tensor larger than the limit, or the card"),
+        about=Message("Retry off: TensorFlow was told not to wait for memory."),
+        metrics=[metrics.PAST_LIMIT_FAILED, metrics.PAST_LIMIT_SECONDS],
+        down=(_MODE, Key("retry")),
+        across=METRIC,
     ),
-    _Asked(
-        "pair-failed",
-        ("pair_failed",),
-        "Two processes: whether the second fails",
-        "The first holds its tensors when the second starts.",
-        (_FIRST,),
-        _SECOND,
+    TableSpec(
+        name="pair-failed",
+        title=Message("Two processes: whether the second fails"),
+        about=Message("The first holds its tensors when the second starts."),
+        metrics=[metrics.PAIR_FAILED],
+        down=(_FIRST,),
+        across=_SECOND,
     ),
-    _Asked(
-        "pair-seconds",
-        ("pair_seconds",),
-        "Two processes: time of the second to its tensors, or to its failure",
-        "",
-        (_FIRST,),
-        _SECOND,
+    TableSpec(
+        name="pair-seconds",
+        title=Message("Two processes: time of the second to its tensors, or to its failure"),
+        metrics=[metrics.PAIR_SECONDS],
+        down=(_FIRST,),
+        across=_SECOND,
     ),
-    _Asked(
-        "pair-live-bytes",
-        ("pair_live_bytes",),
-        "Two processes: tensors that each has got",
-        "",
-        (_FIRST, _PROCESS),
-        _SECOND,
+    TableSpec(
+        name="pair-live-bytes",
+        title=Message("Two processes: tensors that each has got"),
+        metrics=[metrics.PAIR_LIVE_BYTES],
+        down=(_FIRST, _PROCESS),
+        across=_SECOND,
     ),
-    _Asked(
-        "pair-bytes",
-        ("pair_bytes",),
-        "Two processes: what each holds",
-        "The first before the second comes, the second on top of that.",
-        (_FIRST, _PROCESS, _METER),
-        _SECOND,
+    TableSpec(
+        name="pair-bytes",
+        title=Message("Two processes: what each holds"),
+        about=Message("The first before the second comes, the second on top of that."),
+        metrics=[metrics.PAIR_BYTES],
+        down=(_FIRST, _PROCESS, METER),
+        across=_SECOND,
     ),
-    _Asked(
-        "shared-bytes",
-        ("shared_bytes",),
-        "Two processes of a kind: what they share",
-        "By how much the second adds less than the first.",
-        (_MODE,),
-        METRIC,
+    TableSpec(
+        name="shared-bytes",
+        title=Message("Two processes of a kind: what they share"),
+        about=Message("By how much the second adds less than the first."),
+        metrics=[metrics.SHARED_BYTES],
+        down=(_MODE,),
+        across=METRIC,
     ),
-    _Asked(
-        "ipc",
-        ("ipc_exported", "ipc_opened"),
-        "Memory handed to another process",
-        "1: exported, and opened by a second process of the kind.",
-        (_MODE, Key("way", "way")),
-        METRIC,
+    TableSpec(
+        name="ipc",
+        title=Message("Memory handed to another process"),
+        about=Message("1: exported, and opened by a second process of the kind."),
+        metrics=[metrics.IPC_EXPORTED, metrics.IPC_OPENED],
+        down=(_MODE, Key("way")),
+        across=METRIC,
     ),
-    _Asked(
-        "ipc-bytes",
-        ("ipc_added_bytes",),
-        "Memory handed to another process: what opening it adds",
-        "",
-        (_MODE,),
-        Key("way", "way"),
+    TableSpec(
+        name="ipc-bytes",
+        title=Message("Memory handed to another process: what opening it adds"),
+        metrics=[metrics.IPC_ADDED_BYTES],
+        down=(_MODE,),
+        across=Key("way"),
     ),
 )
 
 
-def tables(panel: Panel) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
     """Return the tables of one process, then those of two, then what users are told."""
-    made = [_made(panel, asked) for asked in _TABLES]
-    return [table for table in (*made, _messages(panel)) if table is not None]
+    return [*made(panel, metrics.EXPERIMENT, _SPECS), *_errors(panel)]
 
 
-def _made(panel: Panel, asked: _Asked) -> Table | None:
-    where: Where = {"metric": asked.metrics}
-    table = make(
-        panel,
-        _PROBE,
-        where,
-        down=asked.down,
-        across=asked.across,
-        name=asked.name,
-        title=asked.title,
-        about=asked.about,
-        absent=asked.absent,
-    )
-    return with_span(table, asked.span) if table and asked.span else table
-
-
-def _messages(panel: Panel) -> Table | None:
+def _errors(panel: Panel) -> list[Table]:
     """Return what was raised where: the class and the first line of each error."""
     lines = [
         (source.document.subject, name.removeprefix(ERROR_NOTE), text)
-        for _, source in panel.sources(_PROBE)
+        for _, source in panel.sources(metrics.EXPERIMENT)
         for name, text in _notes(source.document.conditions.get("notes")).items()
         if name.startswith(ERROR_NOTE)
     ]
     if not lines:
-        return None
+        return []
     lines.sort(key=lambda line: (_MODE.rank(line[0]), line[1]))
-    return Table(
-        f"{_PROBE}-messages",
-        "What a user is told",
-        ("mode", "when", "error"),
-        tuple(tuple(map(label, line)) for line in lines),
-        "The class and the first line of each error.",
-        conditions(panel.store, select(panel, _PROBE, {})),
-        panel.emulated,
+    table = Table(
+        id=f"{metrics.EXPERIMENT}-messages",
+        title=Message("What a user is told"),
+        columns=(Message("mode"), Message("when"), Message("error")),
+        rows=tuple(tuple(label(Recorded(text)) for text in line) for line in lines),
+        about=Message("The class and the first line of each error."),
+        conditions=conditions(panel.store, select(panel, metrics.EXPERIMENT, {})),
+        emulated=panel.emulated,
     )
+    return [table]
 
 
 def _notes(notes: object) -> dict[str, str]:

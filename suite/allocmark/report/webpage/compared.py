@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from allocmark.compare.model import VERDICTS, Row
-from allocmark.report.stacks import Facing, Other, Stacks
-from allocmark.report.webpage.words import Words
+from allocmark.report.stacks import Other, OtherStackFigure, Stacks
+from allocmark.report.webpage.markup import html
 from allocmark.store.csv_text import number
 from allocmark.store.number_text import format_value
+from allocmark.system.message import Recorded
 
 _SIGNS = {"same": "=", "better": "▲", "worse": "▼", "changed": "≠", "unclear": "?"}
 _CSS = {"same": "open", "better": "holds", "worse": "fails", "changed": "partly", "unclear": "open"}
@@ -72,54 +73,54 @@ class ComparedView:
     left_out: tuple[str, ...]
 
 
-def compared(found: Stacks, words: Words) -> ComparedView:
+def compared(found: Stacks) -> ComparedView:
     """Return the view of a comparison."""
     return ComparedView(
         found.label,
-        tuple(_other(other, words) for other in found.others),
-        _means(found.others, words),
-        tuple(_line(found, place, words) for place in found.places),
+        tuple(_other(other) for other in found.others),
+        _means(found.others),
+        tuple(_line(found, place) for place in found.places),
         found.left_out,
     )
 
 
-def _other(other: Other, words: Words) -> OtherView:
+def _other(other: Other) -> OtherView:
     if other.found is None:
         return OtherView(other.label, (), (other.reason,))
     counted = other.found.counted()
-    counts = tuple(_verdict(verdict, words, counted[verdict]) for verdict in VERDICTS)
+    counts = tuple(_verdict(verdict, counted[verdict]) for verdict in VERDICTS)
     return OtherView(other.label, counts, other.found.warnings)
 
 
-def _means(others: Sequence[Other], words: Words) -> tuple[tuple[Markup, tuple[str, ...]], ...]:
+def _means(others: Sequence[Other]) -> tuple[tuple[Markup, tuple[str, ...]], ...]:
     found: dict[str, dict[int, str]] = {}
     for at, other in enumerate(others):
         for mean in other.found.means if other.found else ():
             if mean.scope == "all":
                 found.setdefault(mean.group, {})[at] = _change(mean.ratio)
     return tuple(
-        (words.html(group), tuple(by.get(n, "–") for n in range(len(others))))
+        (html(Recorded(group)), tuple(by.get(n, "–") for n in range(len(others))))
         for group, by in sorted(found.items())
     )
 
 
-def _line(found: Stacks, place: str, words: Words) -> LineView:
-    facing = [found.cells[place, number] for number in range(len(found.others))]
-    own = next(one.row for one in facing if one.row is not None)
-    cells = tuple(_cell(one, words) for one in facing)
+def _line(found: Stacks, place: str) -> LineView:
+    figures = [found.cells[place, number] for number in range(len(found.others))]
+    own = next(one.row for one in figures if one.row is not None)
+    cells = tuple(map(_cell, figures))
     return LineView(place, format_value(own.a, own.unit), number(own.a), cells)
 
 
-def _cell(one: Facing, words: Words) -> CellView:
+def _cell(one: OtherStackFigure) -> CellView:
     row = one.row
     if row is None:
-        return CellView("", "", "", "", None, words.free(one.reason))
+        return CellView("", "", "", "", None, html(Recorded(one.reason)))
     return CellView(
         format_value(row.b, row.unit),
         number(row.b),
         "" if row.ratio is None else _change(row.ratio),
         _interval(row),
-        _verdict(row.verdict, words),
+        _verdict(row.verdict),
         Markup(""),
     )
 
@@ -134,5 +135,5 @@ def _change(ratio: float) -> str:
     return f"×{ratio:.3g}" if ratio >= _MANYFOLD else f"{100 * (ratio - 1):+.1f} %"
 
 
-def _verdict(verdict: str, words: Words, count: int = 0) -> VerdictView:
-    return VerdictView(_CSS[verdict], _SIGNS[verdict], words.html(verdict), count)
+def _verdict(verdict: str, count: int = 0) -> VerdictView:
+    return VerdictView(_CSS[verdict], _SIGNS[verdict], html(Recorded(verdict)), count)

@@ -5,21 +5,32 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
-from allocmark.claims.text import Text
 from allocmark.report.page import Part
+from allocmark.store.panel import run_of
 from allocmark.store.record_runs import Run, runs
+from allocmark.system.message import Message, Text
 
-_FIELDS = (
+_FIELDS: tuple[tuple[str, Text], ...] = (
     ("gpu", "GPU"),
-    ("driver", "driver"),
+    ("driver", Message("driver")),
     ("cuda", "CUDA"),
     ("torch", "PyTorch"),
     ("tensorflow", "TensorFlow"),
     ("python", "Python"),
 )
 _MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
+    Message("January"),
+    Message("February"),
+    Message("March"),
+    Message("April"),
+    Message("May"),
+    Message("June"),
+    Message("July"),
+    Message("August"),
+    Message("September"),
+    Message("October"),
+    Message("November"),
+    Message("December"),
 )
 
 
@@ -28,6 +39,7 @@ class RunView:
     """A line on a run: its day as each language writes it, as it stands where it is no date."""
 
     run: Run
+    kind: Text
     date: Text
 
 
@@ -35,10 +47,12 @@ def _date(day: str) -> Text:
     try:
         parsed = datetime.date.fromisoformat(day)
     except ValueError:
-        return Text(day, day)
-    return Text(
-        f"{parsed.day} {_MONTHS[parsed.month - 1]} {parsed.year}",
-        f"{parsed.year}年{parsed.month}月{parsed.day}日",
+        return day
+    return Message(
+        "{day} {month} {year}",
+        day=str(parsed.day),
+        month=_MONTHS[parsed.month - 1],
+        year=str(parsed.year),
     )
 
 
@@ -46,7 +60,7 @@ def _date(day: str) -> Text:
 class Stack:
     """What stands under the title."""
 
-    fields: tuple[tuple[str, str], ...]
+    fields: tuple[tuple[Text, str], ...]
     runs: tuple[RunView, ...]
     dates: tuple[Text, ...]
     """The days of all runs, the first one first."""
@@ -60,6 +74,6 @@ def stack_lines(part: Part) -> Stack:
         values = dict.fromkeys(str(v) for s in sources if (v := s.document.stack.get(name)))
         if values:
             fields.append((title, ", ".join(values)))
-    made = tuple(RunView(run, _date(run.day)) for run in runs(part.panel))
+    made = tuple(RunView(run, run_of(run.profile), _date(run.day)) for run in runs(part.panel))
     days = sorted({one.run.day for one in made})
     return Stack(tuple(fields), made, tuple(map(_date, days)))

@@ -1,61 +1,14 @@
-"""Where things stand on the page: which tables lead their section, where a picture belongs."""
+"""Where things stand on the page: names of its places, and the picture that comes first."""
 
 from __future__ import annotations
 
 import re
 
 from allocmark.report.page import Part, unique
-from allocmark.report.tables import (
-    context,
-    flow,
-    fragmentation,
-    latency,
-    streams,
-    tensorflow_policy,
-)
-
-LEADING = frozenset(
-    {
-        "context-seconds",
-        "context-total-bytes",
-        "context-processes-bytes",
-        "latency-hit-allocator",
-        "latency-miss-allocator",
-        "fragmentation-waste-ratio",
-        "capacity-capacity-ratio",
-        "streams-reserved-bytes",
-        "streams-speedup",
-        "pressure-shown-bytes",
-        "pressure-kept-bytes",
-        "pressure-completed",
-        "tensorflow-policy-held-bytes",
-        "tensorflow-policy-returned-bytes",
-        "several-gpus-mode-bytes",
-        "several-gpus-stray-bytes",
-        "several-gpus-peer-times",
-    }
-)
-"""Places of the tables that answer their section's question; the others stand behind them,
-folded."""
-
-PICTURES = {
-    "context": context.TITLE,
-    "latency": latency.TITLE,
-    "waste": fragmentation.TITLE,
-    "memory": fragmentation.TITLE,
-    "streams": streams.TITLE,
-    "modes": tensorflow_policy.TITLE,
-    "flow": flow.TITLE.en,
-}
-"""The section that a picture belongs to."""
+from allocmark.system.message import Text
 
 FIRST_PICTURES = ("memory", "waste", "modes", "latency", "context", "streams", "flow")
 """What the first screen shows: the first of these that there is."""
-
-
-def leads(place: str) -> bool:
-    """Whether the table at a place of the page (see `anchor`) is shown open."""
-    return place in LEADING
 
 
 def anchors(part: Part) -> dict[str, str]:
@@ -64,6 +17,6 @@ def anchors(part: Part) -> dict[str, str]:
     return {table.id: unique(anchor(table.id), taken) for s in part.sections for table in s.tables}
 
 
-def anchor(text: str) -> str:
+def anchor(text: Text) -> str:
     """Return a text as the name of a place on the page."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
+    return re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-") or "unnamed"

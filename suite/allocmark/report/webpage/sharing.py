@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from allocmark.store.table import Table
+from allocmark.system.message import Text
 
-Conditions = tuple[tuple[str, str], ...]
+Conditions = tuple[tuple[str, Text], ...]
 
 _OWN = ("meter", "samples", "spread", "measured again by")
 """What each table says for itself, even where they all say the same."""
@@ -16,7 +17,7 @@ _MOST = 0.4
 
 def shared(tables: Iterable[Table]) -> Conditions:
     """Return the conditions that most tables have, each with its most frequent text."""
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[Text, int]] = {}
     conditioned = [table for table in tables if table.conditions]
     for table in conditioned:
         for name, text in table.conditions:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from html import unescape
 
 from markupsafe import Markup, escape
 
 from allocmark.report.pictures import INK, Picture
-from allocmark.report.webpage.words import Words, markup
+from allocmark.report.webpage.markup import html
+from allocmark.system.message import Recorded, Text
 
 _LEFT_OUT = re.compile(
     r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->"
@@ -25,7 +27,7 @@ _PATH = re.compile(r'(\bd=")([^"]*)(")')
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")
 
 
-def inline(picture: Picture, words: Words, title_id: str) -> Markup:
+def inline(picture: Picture, title_id: str) -> Markup:
     """Return the picture as markup; `title_id` names the element that says what it shows."""
     svg = _GROUP_ID.sub(r"\1", _LEFT_OUT.sub("", picture.svg))
     svg = _BETWEEN.sub("><", svg.strip())
@@ -35,7 +37,8 @@ def inline(picture: Picture, words: Words, title_id: str) -> Markup:
     svg = svg.replace(INK.lower(), "var(--ink)")
     svg = _PATH.sub(lambda m: m[1] + _shorter(m[2]) + m[3], svg)
     # The title stands as a heading above it.
-    svg = _TEXT.sub(lambda m: "" if unescape(m[2]) == picture.title else _both(m, words), svg)
+    words: dict[str, Text] = {str(word): word for word in picture.words} | {str(picture.title): ""}
+    svg = _TEXT.sub(lambda m: _both(m, words), svg)
     labelled = rf'\1 role="img" aria-labelledby="{escape(title_id)}"'
     return Markup(_SIZE.sub(labelled, svg, count=1))
 
@@ -46,5 +49,7 @@ def _shorter(path: str) -> str:
     return re.sub(r"\s*\n", "", rounded)
 
 
-def _both(text: re.Match[str], words: Words) -> str:
-    return text[1] + str(markup(words.text(unescape(text[2])), "tspan")) + text[3]
+def _both(found: re.Match[str], words: Mapping[str, Text]) -> str:
+    english = unescape(found[2])
+    text = words.get(english, Recorded(english))
+    return found[1] + str(html(text, "tspan")) + found[3] if text else ""

@@ -9,11 +9,11 @@ from markupsafe import Markup
 
 from allocmark.claims.claim import Evidence, Headline, Judged, Ruling, decided, tally
 from allocmark.claims.headlines import headlines
-from allocmark.claims.text import Text
-from allocmark.report.tables.document import filled
+from allocmark.report.document_table import filled
 from allocmark.report.tables.verdicts import none_decided, on_little
-from allocmark.report.webpage.words import markup
+from allocmark.report.webpage.markup import html
 from allocmark.store.csv_text import number
+from allocmark.system.message import Text
 
 CSS = {
     Ruling.HOLDS: "holds",
@@ -95,7 +95,7 @@ def verdicts(judged: Sequence[Judged]) -> VerdictsView:
     """Return the view of all verdicts, in the order given."""
     counts = tally(judged)
     rulings = {
-        ruling: RulingView(CSS[ruling], SIGNS[ruling], markup(ruling.words), count)
+        ruling: RulingView(CSS[ruling], SIGNS[ruling], html(ruling.words), count)
         for ruling, count in counts.items()
     }
     claims = tuple(_claim(one, rulings[one.verdict.ruling]) for one in judged)
@@ -104,41 +104,46 @@ def verdicts(judged: Sequence[Judged]) -> VerdictsView:
         tuple(rulings.values()),
         claims,
         tuple(one for one in claims if one.ruling is rulings[Ruling.FAILS]),
-        markup(on_little(judged)),
-        markup(none_decided(judged) if judged and not decided(judged) else Text("", "")),
+        html(on_little(judged)),
+        html(none_decided(judged) if judged and not decided(judged) else ""),
     )
 
 
 def _headline(one: Headline) -> HeadlineView:
-    cell, said = one.evidence.cell, one.evidence.said
-    text = f"{said} ×" if cell.unit == "ratio" else said
-    # A number is not parted from its unit at the end of a line.
-    what = Text(one.what.en.replace(" %", "\u00a0%"), one.what.zh.replace(" %", "\u00a0%"))
-    caution = None if one.caution is None else markup(one.caution)
-    return HeadlineView(one.id, markup(what), text, number(cell.value), caution)
+    cell = one.evidence.cell
+    figure = one.evidence.said
+    return HeadlineView(
+        claim=one.id,
+        # A number is not parted from its unit at the end of a line.
+        what=Markup(html(one.what).replace(" %", "\u00a0%")),
+        text=f"{figure} ×" if cell.unit == "ratio" else figure,
+        raw=number(cell.value),
+        caution=None if one.caution is None else html(one.caution),
+    )
 
 
 def _claim(one: Judged, ruling: RulingView) -> ClaimView:
-    said = one.verdict.condition or one.verdict.reason
+    verdict = one.verdict
     return ClaimView(
-        one.claim.id,
-        one.claim.section,
-        markup(one.claim.statement),
-        ruling,
-        markup(filled(one, said)),
-        markup(filled(one, one.verdict.cause)),
-        None if one.basis is None else markup(one.basis.words),
-        one.claim.published,
-        tuple(map(_figure, one.verdict.evidence)),
-        one.commands,
+        id=one.claim.id,
+        section=one.claim.section,
+        statement=html(one.claim.statement),
+        ruling=ruling,
+        condition=html(filled(one, verdict.condition or verdict.reason)),
+        cause=html(filled(one, verdict.cause)),
+        basis=None if one.basis is None else html(one.basis.words),
+        published=one.claim.published,
+        figures=tuple(map(_figure, verdict.evidence)),
+        commands=one.commands,
     )
 
 
 def _figure(one: Evidence) -> FigureView:
-    return FigureView(markup(one.what), one.cell.text, number(one.cell.value), one.cell.unsettled)
+    text = str(one.cell.text)
+    return FigureView(html(one.what), text, number(one.cell.value), one.cell.unsettled)
 
 
 def ruling_of(text: Text) -> Ruling | None:
     """Return the ruling that a cell of a document's table begins with, None for other cells."""
-    starts = (r for r in sorted(Ruling, key=len, reverse=True) if text.en.startswith(r.value))
+    starts = (r for r in sorted(Ruling, key=len, reverse=True) if str(text).startswith(r.value))
     return next(starts, None)

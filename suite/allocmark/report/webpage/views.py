@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from allocmark.claims.text import Text
-from allocmark.report.notes import Absent, Notes, apart, is_figure
+from allocmark.report.notes import Notes, apart, is_figure
 from allocmark.report.page import Section
 from allocmark.report.pictures import Picture
+from allocmark.report.translation import rendered
 from allocmark.report.webpage import cells, columns, grouped, layout, sharing
+from allocmark.report.webpage.markup import html
 from allocmark.report.webpage.payload import packed
 from allocmark.report.webpage.svg import inline
-from allocmark.report.webpage.words import Words, markup
 from allocmark.store import csv_text
 from allocmark.store.table import Cell, Table
+from allocmark.system.message import LANGUAGES, Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,93 +85,82 @@ def section(
     pictures: Iterable[Picture],
     anchors: Mapping[str, str],
     common: sharing.Conditions,
-    words: Words,
 ) -> SectionView:
     """Return the view of a section."""
-    views = [table_view(table, anchors[table.id], common, words) for table in shown.tables]
-    full = [one for one in views if one.body]
-    leading = [one for one in full if shown.texts or layout.leads(one.id)] or full[:1]
+    views = [(table, table_view(table, anchors[table.id], common)) for table in shown.tables]
+    full = [view for _, view in views if view.body]
+    leading = [view for table, view in views if view.body and table.leading] or full[:1]
     return SectionView(
-        layout.anchor(shown.title),
-        words.html(shown.title),
-        tuple(picture_view(one, words) for one in pictures),
-        tuple(leading),
-        tuple(one for one in full if one not in leading),
-        tuple(one for one in views if not one.body),
+        id=layout.anchor(shown.title),
+        title=html(shown.title),
+        pictures=tuple(map(picture_view, pictures)),
+        leading=tuple(leading),
+        further=tuple(view for view in full if view not in leading),
+        empty=tuple(view for _, view in views if not view.body),
     )
 
 
-def table_view(
-    table: Table, identifier: str, common: sharing.Conditions, words: Words
-) -> TableView:
+def table_view(table: Table, identifier: str, common: sharing.Conditions) -> TableView:
     """Return the view of a table."""
     drawn, absent = apart(table)
     rows = drawn.rows
     notes = Notes(rows)
     labels = _leading_labels(drawn)
-    widths = _widths(drawn, labels, rows, notes, words)
+    widths = _widths(drawn, labels, rows, notes)
     waiting = () if table.whole else columns.hidden(labels, widths)
-    body = cells.body(rows, labels, notes, words)
+    body = cells.body(rows, labels, notes)
     headings = [
-        Column(words.html(name), "num" if any(is_figure(row[i]) for row in rows) else "")
+        Column(html(name), "num" if any(is_figure(row[i]) for row in rows) else "")
         for i, name in enumerate(drawn.columns)
     ]
     if in_groups := grouped.is_grouped(table):
         # Its cells say themselves why they are empty.
         notes = Notes([cell for cell in row if cell.reason is None] for row in rows)
-        waiting, body = (), grouped.body(table, notes, words)
-        headings = [Column(words.html(name), "") for name in grouped.headings(table)]
+        waiting, body = (), grouped.body(table, notes)
+        headings = [Column(html(name), "") for name in grouped.headings(table)]
+    own = sharing.own(table, common)
     return TableView(
-        identifier,
-        words.html(table.title),
-        words.html(table.about),
-        table.emulated,
-        tuple(headings),
-        in_groups,
-        tuple(position + 1 for position in waiting),
-        body,
-        len(rows),
-        tuple((mark, words.html(text)) for mark, text in notes.flag_texts()),
-        tuple((letter, words.html(reason)) for reason, letter in notes.reasons.items()),
-        tuple(_absent(one, words) for one in absent),
-        bool(table.conditions),
-        tuple((words.html(name), words.free(text)) for name, text in sharing.own(table, common)),
-        f"{identifier}.csv",
-        packed(csv_text.table(table)),
+        id=identifier,
+        title=html(table.title),
+        about=html(table.about),
+        emulated=table.emulated,
+        columns=tuple(headings),
+        grouped=in_groups,
+        hidden=tuple(position + 1 for position in waiting),
+        body=body,
+        rows=len(rows),
+        flags=tuple((mark, html(text)) for mark, text in notes.flag_texts()),
+        reasons=tuple((letter, html(reason)) for reason, letter in notes.reasons.items()),
+        absent=tuple((html(one.names), html(one.reason)) for one in absent),
+        conditioned=bool(table.conditions),
+        own=tuple((html(Recorded(name)), html(text)) for name, text in own),
+        csv_name=f"{identifier}.csv",
+        csv=packed(csv_text.table(table)),
     )
 
 
-def picture_view(picture: Picture, words: Words) -> PictureView:
+def picture_view(picture: Picture) -> PictureView:
     """Return the view of a picture."""
     identifier = layout.anchor(f"figure-{picture.id}")
     return PictureView(
-        identifier,
-        words.html(picture.title),
-        words.html(picture.about),
-        inline(picture, words, f"{identifier}-title"),
-        f"{identifier}.csv",
-        packed(picture.csv),
+        id=identifier,
+        title=html(picture.title),
+        about=html(picture.about),
+        svg=inline(picture, f"{identifier}-title"),
+        csv_name=f"{identifier}.csv",
+        csv=packed(picture.csv),
     )
 
 
-def _absent(one: Absent, words: Words) -> tuple[Markup, Markup]:
-    owners = [words.row(first, others) for first, others in one.owners]
-    names = Text("; ".join(o.en for o in owners), "；".join(o.zh for o in owners))
-    return markup(names), words.html(one.reason)
-
-
-def _widths(
-    table: Table, labels: int, rows: Sequence[Sequence[Cell]], notes: Notes, words: Words
-) -> list[float]:
+def _widths(table: Table, labels: int, rows: Sequence[Sequence[Cell]], notes: Notes) -> list[float]:
     """Return about how wide each column is, in whichever language takes more."""
-    widths = [columns.heading_width(heading) for heading in table.columns]
+    widths = [columns.heading_width(str(heading)) for heading in table.columns]
     for row in rows:
         for position, cell in enumerate(row):
             if is_figure(cell):
                 taken = columns.width(cells.longest_line(cell, notes))
             else:
-                text = words.text(cell.text)
-                taken = max(columns.width(text.en), columns.width(text.zh))
+                taken = max(columns.width(rendered(cell.text, each)) for each in LANGUAGES)
                 # Only what a row is about stays on one line.
                 taken = taken if position < labels else min(taken, columns.WRAPPED)
             widths[position] = max(widths[position], taken)

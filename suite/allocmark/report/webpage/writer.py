@@ -12,9 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from allocmark.claims.text import Language, Text
 from allocmark.report.disturbed import disturbed
-from allocmark.report.language import named
 from allocmark.report.notes import EMULATED
 from allocmark.report.page import Page, Part
 from allocmark.report.paging import without_page
@@ -22,15 +20,15 @@ from allocmark.report.pictures import Picture
 from allocmark.report.stacks import Stacks
 from allocmark.report.tables.verdicts import SOURCE
 from allocmark.report.tables.verdicts import TITLE as VERDICTS
+from allocmark.report.translation import named, rendered
 from allocmark.report.webpage import compared, layout, sharing, verdicts, views
 from allocmark.report.webpage.first import stack_lines
-from allocmark.report.webpage.words import Words, markup
+from allocmark.report.webpage.markup import html
 from allocmark.store.escape import visible
+from allocmark.system.message import LANGUAGES, Joined, Language, Message, Recorded, Text
 
 PAGE_NAME = "index.html"
 _HERE = Path(__file__).parent
-_NAMES = ("subject", "workload", "call", "counter", "probe", "metric", "meter")
-"""Columns of the store whose values are names: alike in both languages."""
 
 
 def render(
@@ -38,54 +36,59 @@ def render(
     part: Part,
     pictures: Sequence[Picture],
     language: Language = "en",
-    words: Words | None = None,
     beside: Stacks | None = None,
 ) -> str:
     """Return the page of one part. The same arguments give the same text.
 
-    `language` is the one that the page opens in; it holds both. `words` is told what was missing,
-    `beside` has other stacks that this one is compared with.
+    `language` is the one that the page opens in; it holds both. `beside` has other stacks that this
+    one is compared with.
     """
-    words = words or words_for(part)
     tables = [table for section in part.sections for table in section.tables]
     common = sharing.shared(tables)
-    placed: dict[str, list[Picture]] = {}
-    for picture in pictures:
-        placed.setdefault(layout.PICTURES.get(picture.id, ""), []).append(picture)
     by_id = {picture.id: picture for picture in pictures}
     first = next((by_id[name] for name in layout.FIRST_PICTURES if name in by_id), None)
     anchors = layout.anchors(part)
     sections = [
-        views.section(s, _without(placed.get(s.title, ()), first), anchors, common, words)
+        views.section(
+            s, [p for p in pictures if p.section == s.title and p is not first], anchors, common
+        )
         for s in part.sections
     ]
     script = _asset("page.js")
+    title = Joined(" · ", (shown.title, part.title))
     text: str = _template().render(
         language=language,
-        title=words.text(shown.title),
-        part_title=words.text(part.title),
+        titles={each: rendered(title, each) for each in LANGUAGES},
+        title=shown.title,
         source=SOURCE,
         stack=stack_lines(part),
         sections=sections,
         verdicts=verdicts.verdicts(part.judged),
-        verdicts_id=layout.anchor(VERDICTS.en),
-        first=views.picture_view(first, words) if first else None,
-        common=[(words.html(name), words.free(text)) for name, text in common],
-        others=_others(shown, part, words, language),
+        verdicts_id=layout.anchor(VERDICTS),
+        first=views.picture_view(first) if first else None,
+        common=[(html(Recorded(name)), html(text)) for name, text in common],
+        others=_others(shown, part, language),
         older=without_page(len(shown.older)) if _is_front(shown, part) else "",
-        compared=compared.compared(beside, words) if beside else None,
+        compared=compared.compared(beside) if beside else None,
         left_out=shown.left_out,
-        emulated=words.html(EMULATED) if part.panel.emulated else None,
+        emulated=html(EMULATED) if part.panel.emulated else None,
         disturbed=disturbed(part.panel),
         rules=_column_rules(sections, len(beside.others) if beside else 0),
         style=Markup(_asset("page.css")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
-        t=words.html,
-        say=markup,
-        colon=markup(Text(": ", "：")),
+        t=_words,
+        say=html,
+        recorded=Recorded,
+        colon=html(Message(": ")),
+        zh=lambda id: rendered(Message(id), "zh"),
     )
     return text
+
+
+def _words(id: str) -> Markup:
+    """Return a message of the template: its ids are found in it by the catalogue's test."""
+    return html(Message(id))
 
 
 def place(shown: Page, part: Part, language: Language = "en") -> str:
@@ -101,29 +104,11 @@ def _is_front(shown: Page, part: Part) -> bool:
     return part.slug == shown.parts[0].slug
 
 
-def _others(
-    shown: Page, part: Part, words: Words, language: Language
-) -> list[tuple[Text, str, bool]]:
+def _others(shown: Page, part: Part, language: Language) -> list[tuple[Text, str, bool]]:
     """Return title and relative address of each other part's page, and whether it is emulated."""
     up = "" if _is_front(shown, part) else "../"
     others = [other for other in shown.parts if other.slug != part.slug]
-    return [(words.text(o.title), up + place(shown, o, language), o.panel.emulated) for o in others]
-
-
-def words_for(part: Part) -> Words:
-    """Return the words of a page, which knows the names that occur in its part."""
-    rows = part.panel.rows
-    names = {str(v) for c in _NAMES if c in rows for v in rows[c].dropna().unique()}
-    for one in part.judged:
-        names |= {one.claim.id, "; ".join(one.commands)}
-    words = Words({part.panel.machine, *names})
-    for section in part.sections:
-        words.learn(section.texts)
-    return words
-
-
-def _without(pictures: Sequence[Picture], first: Picture | None) -> list[Picture]:
-    return [picture for picture in pictures if picture is not first]
+    return [(o.title, up + place(shown, o, language), o.panel.emulated) for o in others]
 
 
 def _column_rules(sections: Sequence[views.SectionView], others: int) -> Markup:

@@ -1,0 +1,104 @@
+"""The source document's own tables, in its order: each cell with its figure and verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from allocmark.claims.claim import Evidence, Judged, Ruling
+from allocmark.store.table import Cell, Table, empty, label
+from allocmark.system.message import Message, Text
+
+_EXPLAINED = (Ruling.IN_PART, Ruling.FAILS)
+"""Verdicts that a reader wants to know more of at once."""
+FIGURE, VERDICT = Message("figure"), Message("verdict")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimCell:
+    """A cell of the document: what it says in our words, whose claim, and the figure to show."""
+
+    words: Text
+    claim: str
+    figure: str
+
+
+DocumentRow = tuple[Text, Sequence[ClaimCell]]
+STATEMENT = Message("statement")
+_ABOUT = Message(
+    "What the source document says, in our words, each followed by its figure and verdict. "
+    "≈ or †: not settled."
+)
+
+
+def statements(*cells: tuple[Text, Text, str, str]) -> list[DocumentRow]:
+    """Return rows of one cell each: what it is about, what is said, the claim, the figure."""
+    return [(first, [ClaimCell(words, claim, name)]) for first, words, claim, name in cells]
+
+
+def document_table(
+    judged: Sequence[Judged],
+    *,
+    name: str,
+    title: Text,
+    columns: Sequence[Text],
+    rows: Sequence[DocumentRow],
+    emulated: bool,
+) -> Table:
+    """Return a table of the document: a heading for each row, then each cell, figure, verdict.
+
+    `columns` are the document's. A figure that is not there has the verdict's reason.
+    """
+    by_id = {one.claim.id: one for one in judged}
+    headings = [columns[0]]
+    for column in columns[1:]:
+        headings += [column, FIGURE, VERDICT]
+    lines = []
+    for first, cells in rows:
+        line = [label(first)]
+        explained: set[str] = set()
+        for cell in cells:
+            line += _cells(by_id[cell.claim], cell, cell.claim not in explained)
+            explained.add(cell.claim)
+        line += [label("")] * (len(headings) - len(line))
+        lines.append(tuple(line))
+    return Table(
+        f"document-{name}",
+        title,
+        tuple(headings),
+        tuple(lines),
+        _ABOUT,
+        emulated=emulated,
+        whole=True,
+        leading=True,
+    )
+
+
+def _cells(judged: Judged, cell: ClaimCell, explained: bool) -> list[Cell]:
+    """Return what is said, its figure and verdict; why, and on how little, where `explained`."""
+    verdict = judged.verdict
+    found = next((one for one in verdict.evidence if one.name == cell.figure), None)
+    if found is not None:
+        shown = figure(found)
+    elif verdict.reason is not None:
+        shown = empty(filled(judged, verdict.reason))
+    else:
+        shown = label("")
+    words: Text = verdict.ruling.words
+    if explained and verdict.ruling in _EXPLAINED and verdict.condition is not None:
+        words = Message("{what}: {text}", what=words, text=filled(judged, verdict.condition))
+    if explained and judged.caution is not None:
+        words = Message("{text} ({caution})", text=words, caution=judged.caution)
+    return [label(cell.words), shown, label(words)]
+
+
+def filled(judged: Judged, text: Message | None) -> Text:
+    """Return one of a verdict's sentences with its figures, nothing for None."""
+    figures = {one.name: one.said for one in judged.verdict.evidence}
+    return "" if text is None else text.filled(figures)
+
+
+def figure(evidence: Evidence) -> Cell:
+    """Return a figure with what it is."""
+    text = Message("{what}: {text}", what=evidence.what, text=evidence.cell.text)
+    return replace(evidence.cell, text=text)

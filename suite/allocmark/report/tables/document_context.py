@@ -1,0 +1,61 @@
+"""Section 3.1 of the source document, row by row, with the figures to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allocmark.claims.claim import Judged
+from allocmark.report.document_table import STATEMENT, document_table, statements
+from allocmark.store.panel import Panel
+from allocmark.store.table import Table
+from allocmark.system.message import Message
+
+TITLE = Message("3.1 The context")
+ORDER = 30
+OF_DOCUMENT = True
+
+_STATEMENTS = statements(
+    (
+        Message("creation"),
+        Message("any CUDA use first creates a context, which takes memory"),
+        "ctx-exists",
+        "context",
+    ),
+    (
+        Message("trigger"),
+        Message("any CUDA call creates it"),
+        "ctx-trigger",
+        "creating",
+    ),
+    (
+        Message("contents"),
+        Message("memory management, streams, modules"),
+        "ctx-contents",
+        "modules",
+    ),
+    (
+        Message("size"),
+        Message("large enough to matter"),
+        "ctx-ignored",
+        "bare",
+    ),
+    (
+        Message("cause"),
+        Message("tables and metadata for allocations"),
+        "ctx-cause",
+        "bookkeeping",
+    ),
+)
+
+
+def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+    """Return the context, statement by statement."""
+    table = document_table(
+        judged,
+        name="context",
+        title=Message("What is said of the context"),
+        columns=(Message("context"), STATEMENT),
+        rows=_STATEMENTS,
+        emulated=panel.emulated,
+    )
+    return [table]

@@ -1,0 +1,135 @@
+"""Section 3.3 of the source document, row by row, with the figures to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allocmark.claims.claim import Judged
+from allocmark.report.document_table import (
+    STATEMENT,
+    ClaimCell,
+    DocumentRow,
+    document_table,
+    statements,
+)
+from allocmark.store.panel import Panel
+from allocmark.store.table import Table
+from allocmark.system.message import Message
+
+TITLE = Message("3.3 TensorFlow's strategy")
+ORDER = 50
+OF_DOCUMENT = True
+
+_MODES = statements(
+    (
+        Message("greedy (default)"),
+        Message("takes nearly all memory"),
+        "tf-greedy",
+        "share",
+    ),
+    (
+        Message("greedy: when"),
+        Message("as soon as it starts"),
+        "tf-greedy-when",
+        "created",
+    ),
+    (
+        Message("greedy: GPUs"),
+        Message("on all visible GPUs"),
+        "tf-greedy-gpus",
+        "least",
+    ),
+    (
+        Message("BFC"),
+        Message("finds the best fit and merges neighbours"),
+        "tf-bfc",
+        "best_fit",
+    ),
+    (
+        Message("BFC: when"),
+        Message("merges when nothing fits"),
+        "tf-bfc-when",
+        "merges",
+    ),
+    (
+        Message("growth"),
+        Message("takes memory as needed"),
+        "tf-growth",
+        "beyond",
+    ),
+    (
+        Message("memory_limit=4096"),
+        Message("limits it to 4 GB"),
+        "tf-limit",
+        "held",
+    ),
+    (
+        Message("which to use"),
+        Message("growth"),
+        "growth-best",
+        "worse",
+    ),
+    (
+        Message("two models, greedy"),
+        Message("the other one gets nothing"),
+        "two-models",
+        "got",
+    ),
+    (
+        Message("two models, growth"),
+        Message("both get what they need"),
+        "two-models-growth",
+        "second_live",
+    ),
+)
+_COMPARISON: list[DocumentRow] = [
+    (
+        Message("default behaviour"),
+        [
+            ClaimCell(Message("on demand, reuses its cache"), "cmp-default-pt", "over"),
+            ClaimCell(Message("takes all, greedy"), "cmp-default-tf", "share"),
+        ],
+    ),
+    (
+        Message("fragmentation"),
+        [
+            ClaimCell(Message("relies on its cache, more"), "cmp-frag", "torch"),
+            ClaimCell(Message("BFC merges, less"), "cmp-frag", "tf"),
+        ],
+    ),
+    (
+        Message("several processes"),
+        [
+            ClaimCell(Message("an allocator for each"), "cmp-process-pt", "shared"),
+            ClaimCell(Message("shares between them"), "cmp-process-tf", "shared"),
+        ],
+    ),
+    (
+        Message("giving memory back"),
+        [
+            ClaimCell(Message("late, by hand"), "cmp-reclaim-pt", "hand"),
+            ClaimCell(Message("by itself, slowly"), "cmp-reclaim-tf", "later"),
+        ],
+    ),
+]
+
+
+def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+    """Return the modes, and TensorFlow against PyTorch."""
+    modes = document_table(
+        judged,
+        name="modes",
+        title=Message("TensorFlow's modes"),
+        columns=(Message("mode"), STATEMENT),
+        rows=_MODES,
+        emulated=panel.emulated,
+    )
+    comparison = document_table(
+        judged,
+        name="comparison",
+        title=Message("TensorFlow against PyTorch"),
+        columns=(Message("item"), Message("PyTorch"), Message("TensorFlow")),
+        rows=_COMPARISON,
+        emulated=panel.emulated,
+    )
+    return [modes, comparison]
