@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from allocmark.schema import documents
 from tests.support.emulation import needs_emulator
 
 ROOT = Path(__file__).parents[2]
@@ -34,8 +35,33 @@ def made(draws, scale):
         trace.alloc(draws.log_uniform(512, 1 << 20))
     return trace
 """,
+    "experiments/added_experiment/experiment.py": """
+from allocmark.experiments.core.experiment import Experiment
+from allocmark.experiments.core.request import Request
+from allocmark.schema.metric import Metric
+
+HELD = Metric("added_experiment", "held_bytes", "bytes", "exact", ("bytes",), "what it holds")
+
+
+class Added(Experiment):
+    name, order = HELD.experiment, 1000
+
+    def subjects(self, allocators, profile):
+        return ["runtime"]
+
+    def requests(self, subject, profile, allocators):
+        return [Request(experiment=self.name, subject=subject, limit_s=60.0)]
+
+    def prepare(self, request):
+        return lambda recorder: recorder.reading(HELD, "none", {"bytes": 512}, 4242)
+
+
+EXPERIMENT = Added()
+""",
+    "experiments/added_experiment/__init__.py": "",
 }
 """Files of the package, by path: nothing else is changed for them."""
+LISTED = ("added-allocator", "added-workload", "added_experiment")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +95,7 @@ def said(clone: Path, *arguments: str) -> str:
 
 def test_each_is_listed(clone: Path) -> None:
     lines = said(clone, "-m", "allocmark", "list").splitlines()
-    for name in ("added-allocator", "added-workload"):
+    for name in LISTED:
         assert any(line.split()[:1] == [name] for line in lines), name
 
 
@@ -82,13 +108,10 @@ def test_asv_tracks_them(clone: Path) -> None:
 
 @pytest.fixture(scope="module")
 def report(clone: Path) -> Path:
-    """Return the report's folder of an emulated run of what was added."""
-    results = clone / "results"
-    said(
-        clone,
-        *(*EMULATED, "-m", "allocmark", "run", "--quick", "--results", str(results)),
-        *("--experiment", "fragmentation", "--allocator", "added-allocator"),
-    )
+    """Return the report's folder of emulated runs of what was added."""
+    run = (*EMULATED, "-m", "allocmark", "run", "--quick", "--results", str(clone / "results"))
+    said(clone, *run, "--experiment", "added_experiment")
+    said(clone, *run, "--experiment", "fragmentation", "--allocator", "added-allocator")
     return clone / "reports"
 
 
@@ -109,3 +132,10 @@ def test_a_run_measures_them_and_the_report_shows_what_they_are(report: Path) ->
     columns, values = rows(report, "fragmentation-peak-reserved-bytes")
     assert values[0] == "added-allocator"
     assert int(values[columns.index("added-workload")]) > 0
+
+
+@needs_emulator
+def test_a_run_has_a_document_of_the_experiment(clone: Path, report: Path) -> None:
+    (path,) = clone.glob("results/**/added_experiment.runtime.json.gz")
+    (figure,) = documents.read(path).figures
+    assert (figure.metric, figure.value) == ("held_bytes", 4242)

@@ -107,6 +107,10 @@ class Allocator(ABC):
     """Whether an operation takes some ten microseconds: a batch of them then holds fewer."""
     slow_restart: bool = False
     """Whether to start clean again takes a GPU seconds: all of its memory is mapped anew."""
+    driver_pool: bool = False
+    """Whether its blocks lie in the driver's own pool, which places them."""
+    fixed_region: bool = False
+    """Whether it holds one region throughout, whatever is requested."""
     limit_bytes: int | None = None
     """What it holds at most by a limit of its own, however much the device has free."""
     map_meter: str = "none"

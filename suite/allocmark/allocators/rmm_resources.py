@@ -94,6 +94,7 @@ class RmmResource(Allocator):
 class RmmAsync(RmmResource):
     """``CudaAsyncMemoryResource``: a pool of the driver's, which has no upstream to count."""
 
+    driver_pool = True
     capabilities = _POOLED - {Capability.EXACT}
 
     def _make(self, resource: Any) -> Any:

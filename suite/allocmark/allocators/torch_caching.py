@@ -213,6 +213,7 @@ class TorchSetting(TorchCaching):
 class TorchDriverPool(TorchCaching):
     """``backend:cudaMallocAsync``: torch's front over the driver's stream-ordered pool."""
 
+    driver_pool = True
     # What the pool holds depends on when the GPU finishes, and it has no block map.
     capabilities = _CACHING - {Capability.EXACT}
 

@@ -13,6 +13,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from allocmark.allocators import registry
+from allocmark.allocators.tensorflow_gpu import GROWTH
+from allocmark.allocators.torch_caching import NATIVE
 from allocmark.experiments.core.launcher import child_environment, ending
 from allocmark.experiments.core.recorder import in_words
 from allocmark.experiments.core.request import Request
@@ -20,7 +22,7 @@ from allocmark.machine import frameworks
 from allocmark.system import interpreters
 from allocmark.system.errors import NotMeasurableError
 
-_ALLOCATORS = {"torch": "torch-native", "tensorflow": "tf-growth"}
+_ALLOCATORS = {"torch": NATIVE, "tensorflow": GROWTH}
 """Neither takes memory before it is asked to."""
 _LIMIT_S = 180.0
 

@@ -15,7 +15,6 @@ _EMULATED_BYTES = 1024 * GIB
 _BFC_LEAST_BYTES = LIMIT_BYTES + 2 * GIB
 """Room for the one region of ``tf-limit``, its context and that of a ballast."""
 _ROOM = 4
-_DRIVER_POOL = "TF_GPU_ALLOCATOR"
 
 
 def is_emulated(requested: bool) -> bool:
@@ -30,7 +29,7 @@ def variables(emulated: bool, allocator: Allocator, live_bytes: int) -> Iterator
         yield {}
         return
     memory = _EMULATED_BYTES
-    if allocator.framework == "tensorflow" and _DRIVER_POOL not in allocator.environment:
+    if allocator.framework == "tensorflow" and not allocator.driver_pool:
         # Its own allocator keeps eight bytes on the host for each 256 of the device, used or not.
         memory = min(memory, max(_BFC_LEAST_BYTES, _ROOM * live_bytes))
     with emulation("h200", memory) as found:

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import CONF, TorchSetting
+from allocmark.machine.stack import BARE
 from allocmark.replays.setting_values import OPTIONS, check
 from allocmark.system import interpreters
 from allocmark.system.errors import AllocmarkError, UnknownNameError
 
 RECORDED = "torch-recorded"
-_OTHERS = ("tf-growth", "tf-async", "rmm-pool", "rmm-arena", "rmm-async", "cupy-pool")
-"""Tried beside torch's where installed: those that take memory as it is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,14 @@ def choose(requested: Sequence[str], recorded: str | None) -> list[Setting]:
 
 def _usual(known: dict[str, Allocator]) -> list[str]:
     names = [name for name, allocator in known.items() if allocator.framework == "torch"]
-    others = [name for name in _OTHERS if name in known and _installed(known[name].framework)]
+    # Others take memory as it is needed, or there is nothing to compare.
+    others = [
+        name
+        for name, allocator in known.items()
+        if allocator.framework not in ("torch", BARE)
+        and not allocator.fixed_region
+        and _installed(allocator.framework)
+    ]
     return names + others
 
 

@@ -70,6 +70,7 @@ class TensorFlowAllocator(Allocator):
         super().__init__(name, {**QUIET, **variables}, configured_by=by or NOTHING_SET, **about)
         self.mode, self.limit_bytes, self.tier, self.tracked = mode, limit_bytes, tier, tracked
         self.slow_restart = mode is Mode.GREEDY
+        self.fixed_region = mode in (Mode.GREEDY, Mode.LIMIT)
         self._by_environment, self._retry = by_environment, retry
         self.meter = _PUBLIC
         self._shim: shim.Shim | None = None
@@ -100,7 +101,7 @@ class TensorFlowAllocator(Allocator):
         free_bytes, total_bytes = runtime.memory_info()
         if self.limit_bytes is not None:
             causes.check_limit(self.limit_bytes, free_bytes, total_bytes)
-        if self.mode in (Mode.GREEDY, Mode.LIMIT):
+        if self.fixed_region:
             causes.check_host_memory(self.limit_bytes or free_bytes)
         self._device = device
         self._empty: Callable[..., Any] = tensorflow.raw_ops.Empty

@@ -16,6 +16,8 @@ _RESERVED, _RESERVED_HIGH = 5, 6
 class TensorFlowDriverPool(TensorFlowAllocator):
     """``TF_GPU_ALLOCATOR=cuda_malloc_async``: TensorFlow's front over the driver's default pool."""
 
+    driver_pool = True
+
     def open(self, device: int) -> None:
         super().open(device)
         self._pool = c_void_p()

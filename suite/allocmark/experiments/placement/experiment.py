@@ -46,9 +46,6 @@ _REQUESTS = {44 * MIB: 48 * MIB, 52 * MIB: 56 * MIB}
 """Request to the smallest hole that holds it; the first hole of all is larger."""
 _HALF = 40 * MIB
 _METER = "addresses of blocks"
-_LEFT_OUT = frozenset(
-    {"cuda-malloc-async-0", "cuda-malloc-async-max", "torch-async", "tf-async", "tf-greedy"}
-)
 _LIMIT_S = 120.0
 METRICS: Mapping[str, str] = {"best_fit": "count", "merges_at_free": "count", "splits": "count"}
 
@@ -61,7 +58,7 @@ class Placement(AllocatorExperiment):
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         caches = Capability.CACHE in allocator.capabilities
-        return is_base(allocator) and caches and allocator.name not in _LEFT_OUT
+        return is_base(allocator) and caches and not allocator.driver_pool
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
         return [{}]

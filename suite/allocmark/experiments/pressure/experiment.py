@@ -60,12 +60,12 @@ class Pressure(AllocatorExperiment):
         return bool(self.children(allocator, profile))
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
-        asked: list[Mapping[str, Any]] = []
+        chosen: list[Mapping[str, Any]] = []
         if _shows_counters(allocator):
-            asked.append({"part": "counters"})
+            chosen.append({"part": "counters"})
         if allocator.name in _oom(profile):
             ratios = oom.RATIOS if profile.all_settings else oom.QUICK_RATIOS
-            asked.append(
+            chosen.append(
                 {
                     "part": "towards-oom",
                     "workloads": list(catalog.names()),
@@ -73,7 +73,7 @@ class Pressure(AllocatorExperiment):
                     "seconds": _OOM_PATIENT_S if profile.patient else _OOM_S,
                 }
             )
-        return asked
+        return chosen
 
     def limit_s(self, parameters: Mapping[str, Any]) -> float:
         if parameters["part"] == "counters":
