@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 
 from allocmark.allocators import registry
 from allocmark.experiments.capacity import experiment as capacity
-from allocmark.experiments.capacity.experiment import METRICS, Capacity
+from allocmark.experiments.capacity.experiment import Capacity
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.ballast import STEP_BYTES
 from allocmark.experiments.shared.capacity_search import (
-    ABOVE_UNLIMITED,
     CONFIRMING_RUNS,
-    NOT_MONOTONIC,
     STEPS,
     Found,
     finest_resolution,
     smallest_capacity,
 )
 from allocmark.experiments.shared.event_replay import Script, replay
+from allocmark.schema import metrics
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Figure
+from allocmark.schema.flags import ABOVE_UNLIMITED_PEAK, NOT_MONOTONIC
 from tests.support.emulation import (
     CountingAllocator,
     alloc,
@@ -103,13 +103,13 @@ def test_says_when_a_larger_capacity_fails() -> None:
 
 def test_says_when_more_is_needed_under_a_limit_than_without() -> None:
     found = smallest_capacity(lambda c: c >= 20 * MIB, 10 * MIB, 18 * MIB)
-    assert (found.capacity_bytes, found.flags) == (20 * MIB, (ABOVE_UNLIMITED,))
+    assert (found.capacity_bytes, found.flags) == (20 * MIB, (ABOVE_UNLIMITED_PEAK,))
 
 
 @given(st.integers(19 * MIB, 40 * MIB))
 def test_looks_above_what_was_held_without_a_limit(threshold: int) -> None:
     found = smallest_capacity(lambda c: c >= threshold, 10 * MIB, 18 * MIB)
-    assert found.flags == (ABOVE_UNLIMITED,)
+    assert found.flags == (ABOVE_UNLIMITED_PEAK,)
     assert found.capacity_bytes is not None
     assert 0 <= found.capacity_bytes - threshold < found.resolution_bytes
     assert len(found.tried) <= STEPS + 3
@@ -143,7 +143,7 @@ def test_who_needs_what_it_held_is_searched_in_three_runs(extra: int, more: int)
 
 def test_a_failure_above_an_answer_beyond_the_unlimited_peak_is_said() -> None:
     found = smallest_capacity(lambda c: c == 20 * MIB, 10 * MIB, 18 * MIB)
-    assert (found.capacity_bytes, found.flags) == (20 * MIB, (ABOVE_UNLIMITED, NOT_MONOTONIC))
+    assert (found.capacity_bytes, found.flags) == (20 * MIB, (ABOVE_UNLIMITED_PEAK, NOT_MONOTONIC))
 
 
 def test_has_no_answer_when_nothing_completes() -> None:
@@ -265,7 +265,9 @@ def test_a_child_that_died_leaves_a_reason_in_every_cell() -> None:
     figures = experiment.combine(
         [ChildOutcome(request, 1, failures=[Failure("s", "it was killed")])]
     )
-    assert len(figures) == len(METRICS) * len(request.parameters["workloads"])
+    assert len(figures) == len(metrics.declared()["capacity"]) * len(
+        request.parameters["workloads"]
+    )
     assert {figure.reason for figure in figures} == {"it was killed"}
 
 

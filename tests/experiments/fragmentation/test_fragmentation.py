@@ -9,6 +9,7 @@ from allocmark.allocators import registry
 from allocmark.allocators.base import Capability, Stats
 from allocmark.cuda import runtime
 from allocmark.experiments.core.experiment import PROFILES, Profile
+from allocmark.experiments.core.outcomes import empty_cells
 from allocmark.experiments.core.request import ChildOutcome
 from allocmark.experiments.fragmentation import experiment as fragmentation
 from allocmark.experiments.fragmentation.events import every_event
@@ -16,13 +17,12 @@ from allocmark.experiments.fragmentation.experiment import Fragmentation
 from allocmark.experiments.shared import fragmentation_vector
 from allocmark.experiments.shared.event_replay import Script
 from allocmark.experiments.shared.fragmentation_vector import (
-    METRICS,
     Vector,
     figures,
-    missing,
     run_once,
 )
 from allocmark.schema.documents import Failure
+from allocmark.schema.metrics.fragmentation import VECTOR
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads import catalog
 from allocmark.workloads.event_trace import Op
@@ -51,7 +51,7 @@ def test_missing_counters_have_reasons_and_the_device_stands_in(
     script = Script.of(trace(alloc(0, 100), alloc(1, 60), free(0), free(1)))
     vector = run_once(script, device)
     cells = {figure.metric: figure for figure in figures([vector], script, device, "w")}
-    assert list(cells) == list(METRICS)
+    assert list(cells) == [metric.name for metric in VECTOR]
     assert cells["peak_reserved_bytes"].value == 160
     assert cells["peak_reserved_bytes"].meter == "cudaMemGetInfo, sampled"
     assert cells["waste_ratio"].value == 0
@@ -88,7 +88,7 @@ def test_every_change_of_a_counter_is_kept_with_its_event(
 
 def test_exact_cells_that_differ_are_flagged(device: CountingAllocator) -> None:
     script = Script.of(trace(alloc(0, 100)))
-    values = dict.fromkeys(METRICS, 1.0)
+    values = {metric.name: 1.0 for metric in VECTOR}
     runs = [Vector({**values, "peak_reserved_bytes": n}, {}, False, {}) for n in (1, 2)]
     cells = figures(runs, script, device, "w")
     flags = {figure.metric: figure.flags for figure in cells if figure.flags}
@@ -159,19 +159,19 @@ def test_on_hardware_a_mode_that_takes_the_card_anew_each_time_runs_the_recorded
     told = experiment.combine([ChildOutcome(request, 1, failures=[Failure("s", "killed")])])
     why = {(f.axes["workload"] in run, (f.reason or "").split(":")[0]) for f in told}
     assert why == {(True, "killed"), (False, "left out")}
-    assert len(told) == len(METRICS) * len(catalog.names())
+    assert len(told) == len(VECTOR) * len(catalog.names())
 
 
 def test_a_dead_child_leaves_reasons_only_where_it_did_not_come() -> None:
     experiment = Fragmentation()
     (request,) = experiment.requests("torch-native", PROFILES["quick"], KNOWN)
     first, *rest = request.parameters["workloads"]
-    done = missing(first, "its own reason")
+    done = empty_cells([({"workload": first}, VECTOR)], "its own reason")
     outcome = ChildOutcome(
         request, 1, done, failures=[Failure("s", "the process was ended by SIGKILL")]
     )
     cells = experiment.combine([outcome])
-    assert len(cells) == len(METRICS) * (len(rest) + 1)
+    assert len(cells) == len(VECTOR) * (len(rest) + 1)
     by_workload = {str(figure.axes["workload"]): figure.reason for figure in cells}
     assert by_workload.pop(first) == "its own reason"
     assert set(by_workload.values()) == {"the process was ended by SIGKILL"}
@@ -265,7 +265,7 @@ def test_repeats_to_the_byte() -> None:
         """
 from allocmark.experiments.shared.event_replay import Script
 from allocmark.experiments.fragmentation.events import every_event
-from allocmark.experiments.shared.fragmentation_vector import METRICS, run_once
+from allocmark.experiments.shared.fragmentation_vector import run_once
 import random
 random.seed(5)
 events, live = [], []

@@ -20,7 +20,7 @@ from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome
 from allocmark.experiments.latency import misses
-from allocmark.experiments.latency.cells import CELLS, Cell, expected, why_empty
+from allocmark.experiments.latency.cells import CELLS, CallCell, expected, why_empty
 from allocmark.experiments.latency.check import EMPTY_PAIR_NS
 from allocmark.experiments.latency.experiment import EXPERIMENT, SIZES, Latency
 from allocmark.experiments.latency.hits import _completed, _Readings, _visits, measure_hits
@@ -39,7 +39,7 @@ SLACK = 3
 
 
 def names(sizes: list[int]) -> set[tuple[str, tuple[tuple[str, object], ...]]]:
-    return {(metric, key(axes)) for axes, metrics in expected(sizes) for metric in metrics}
+    return {(metric.name, key(axes)) for axes, metrics in expected(sizes) for metric in metrics}
 
 
 def test_sizes_are_every_second_power_of_two() -> None:
@@ -65,7 +65,7 @@ def test_hits_until_completion_are_given_at_one_pace() -> None:
 
 
 def test_cells_come_once_each() -> None:
-    places = [(metric, key(axes)) for axes, metrics in expected(SIZES) for metric in metrics]
+    places = [(metric.name, key(axes)) for axes, metrics in expected(SIZES) for metric in metrics]
     assert len(places) == len(set(places))
     assert Counter(metric for metric, _ in places) == {
         "call_ns": 9 * 2 * 2 * 15,
@@ -86,7 +86,7 @@ def test_subjects_are_ways_to_get_memory_not_settings() -> None:
 
 @pytest.mark.parametrize("name", ["cuda-malloc", "torch-nocache"])
 def test_without_a_cache_there_is_no_hit(name: str) -> None:
-    why = why_empty(registry()[name], False, Cell("hit", "pair", "allocator", "host"))
+    why = why_empty(registry()[name], False, CallCell("hit", "pair", "allocator", "host"))
     assert why is not None
     assert name in why
 
@@ -94,21 +94,21 @@ def test_without_a_cache_there_is_no_hit(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "keeps", "place", "empty"),
     [
-        ("cuda-malloc", False, Cell("miss", "alloc", "allocator", "complete"), False),
-        ("cuda-malloc", False, Cell("give-back", "free", "allocator", "host"), False),
-        ("cuda-malloc", False, Cell("miss", "alloc", "op", "host"), True),
-        ("torch-native", True, Cell("hit", "pair", "op", "host"), False),
-        ("torch-native", True, Cell("hit", "pair", "op", "complete"), True),
-        ("torch-async", True, Cell("hit", "pair", "op", "complete"), False),
-        ("cuda-malloc-async-0", False, Cell("hit", "free", "allocator", "host"), False),
-        ("cuda-malloc-async-0", False, Cell("hit", "alloc", "allocator", "complete"), False),
-        ("cuda-malloc-async-0", False, Cell("hit", "free", "allocator", "complete"), True),
-        ("cuda-malloc-async-max", True, Cell("hit", "free", "allocator", "complete"), False),
-        ("rmm-pool", True, Cell("miss", "alloc", "allocator", "host"), True),
-        ("rmm-pool", True, Cell("first", "alloc", "allocator", "host"), False),
+        ("cuda-malloc", False, CallCell("miss", "alloc", "allocator", "complete"), False),
+        ("cuda-malloc", False, CallCell("give-back", "free", "allocator", "host"), False),
+        ("cuda-malloc", False, CallCell("miss", "alloc", "op", "host"), True),
+        ("torch-native", True, CallCell("hit", "pair", "op", "host"), False),
+        ("torch-native", True, CallCell("hit", "pair", "op", "complete"), True),
+        ("torch-async", True, CallCell("hit", "pair", "op", "complete"), False),
+        ("cuda-malloc-async-0", False, CallCell("hit", "free", "allocator", "host"), False),
+        ("cuda-malloc-async-0", False, CallCell("hit", "alloc", "allocator", "complete"), False),
+        ("cuda-malloc-async-0", False, CallCell("hit", "free", "allocator", "complete"), True),
+        ("cuda-malloc-async-max", True, CallCell("hit", "free", "allocator", "complete"), False),
+        ("rmm-pool", True, CallCell("miss", "alloc", "allocator", "host"), True),
+        ("rmm-pool", True, CallCell("first", "alloc", "allocator", "host"), False),
     ],
 )
-def test_reasons(name: str, keeps: bool, place: Cell, empty: bool) -> None:
+def test_reasons(name: str, keeps: bool, place: CallCell, empty: bool) -> None:
     assert (why_empty(registry()[name], keeps, place) is not None) == empty
 
 
@@ -138,13 +138,13 @@ def test_hits_never_ask_the_driver_and_misses_always_do(no_gpu: None) -> None:
     found, outcome = run_fake(allocator, [512])
     assert not outcome.failures
     assert allocator.live == {}
-    hit = found["call_ns", key(Cell("hit", "pair", "allocator", "host").axes(512))]
+    hit = found["call_ns", key(CallCell("hit", "pair", "allocator", "host").axes(512))]
     assert hit.value is not None
     assert "driver-calls" not in hit.flags
     assert len(hit.samples) == 20
-    tail = found["call_p99_ns", key(Cell("hit", "pair", "allocator", "host").axes(512))]
+    tail = found["call_p99_ns", key(CallCell("hit", "pair", "allocator", "host").axes(512))]
     assert 200 <= sum(tail.counts) < 2 * 200
-    miss = found["call_ns", key(Cell("miss", "alloc", "allocator", "host").axes(512))]
+    miss = found["call_ns", key(CallCell("miss", "alloc", "allocator", "host").axes(512))]
     assert len(miss.samples) == 6
     assert miss.meter == "Python loop over raw calls"
 
@@ -155,7 +155,7 @@ def test_hit_that_asks_the_driver_is_flagged(no_gpu: None) -> None:
             self.live.pop(block)
 
     found, _ = run_fake(Forgetful(), [512])
-    hit = found["call_ns", key(Cell("hit", "pair", "allocator", "host").axes(512))]
+    hit = found["call_ns", key(CallCell("hit", "pair", "allocator", "host").axes(512))]
     assert "driver-calls" in hit.flags
 
 
@@ -200,7 +200,7 @@ def test_size_that_cannot_be_had_leaves_its_cells_empty_and_no_other(no_gpu: Non
     assert not outcome.failures
     for path, call in CELLS:
         small, large, huge = (
-            found["call_ns", key(Cell(path, call, "allocator", "host").axes(size))]
+            found["call_ns", key(CallCell(path, call, "allocator", "host").axes(size))]
             for size in (512, 64 * MIB, 32 * GIB)
         )
         assert small.value is not None
@@ -233,7 +233,7 @@ def test_call_that_fails_otherwise_is_a_failure_of_its_size_alone(no_gpu: None) 
     assert {failure.reason for failure in outcome.failures} == {
         "RuntimeError: broken, says the test"
     }
-    place = Cell("miss", "pair", "allocator", "host")
+    place = CallCell("miss", "pair", "allocator", "host")
     assert found["call_ns", key(place.axes(512))].value is not None
     assert found["call_ns", key(place.axes(64 * MIB))].reason == (
         "RuntimeError: broken, says the test"
@@ -286,9 +286,9 @@ def test_every_cell_has_a_value_or_a_reason(measured: dict[str, Any], subject: s
                 or "native" not in figure.meter
                 or (figure.value <= SLACK * EMPTY_PAIR_NS)
             )
-    first = found["call_ns", key(Cell("first", "alloc", "allocator", "host").axes(512))]
+    first = found["call_ns", key(CallCell("first", "alloc", "allocator", "host").axes(512))]
     assert len(first.samples) == 1
-    hit = found["call_ns", key(Cell("hit", "pair", "allocator", "host").axes(512))]
+    hit = found["call_ns", key(CallCell("hit", "pair", "allocator", "host").axes(512))]
     caches = subject not in ("cuda-malloc", "torch-nocache")
     assert (hit.value is not None) == caches
     assert "driver-calls" not in hit.flags
@@ -310,10 +310,10 @@ def test_second_program_part_is_asked_for_torch(measured: dict[str, Any]) -> Non
 @needs_torch
 def test_pool_that_gives_back_at_each_synchronization(measured: dict[str, Any]) -> None:
     found, _ = run(measured, "cuda-malloc-async-0")
-    completed = found["call_ns", key(Cell("hit", "free", "allocator", "complete").axes(512))]
+    completed = found["call_ns", key(CallCell("hit", "free", "allocator", "complete").axes(512))]
     assert completed.reason is not None
     assert "empties this pool" in completed.reason
-    back = found["call_ns", key(Cell("give-back", "free", "allocator", "host").axes(512))]
+    back = found["call_ns", key(CallCell("give-back", "free", "allocator", "host").axes(512))]
     assert back.meter == "synchronization after the free"
 
 
@@ -321,7 +321,7 @@ def test_pool_that_gives_back_at_each_synchronization(measured: dict[str, Any]) 
 def test_levels_of_an_uncached_torch_share_one_loop(measured: dict[str, Any]) -> None:
     found, _ = run(measured, "torch-nocache")
     own, operation = (
-        found["call_ns", key(Cell("miss", "pair", level, "host").axes(512))]
+        found["call_ns", key(CallCell("miss", "pair", level, "host").axes(512))]
         for level in ("allocator", "op")
     )
     assert own.samples == operation.samples

@@ -1,32 +1,27 @@
 """The smallest capacity in which a workload completes: what a person with an OOM wants to know.
 
 *Capacity* has one definition: bytes left to the process after its context. A ballast (see
-`allocmark.experiments.shared.ballast`) makes it, cudaMemGetInfo in the measuring process confirms it, and a
-bisection between the live peak and what is held without a limit finds the smallest one, at most
-8 halvings, confirmed by a run one step above and one below. An allocator without a cache holds
-only what is live, and each of its runs takes long: there the search begins at what it held. The
-allocator starts clean before each run; its own way out of a full device (give the cache back, try
-again) is part of the answer.
-Document ``capacity``, subject = allocator (base ones; on the emulated driver, and where asked for by
-name, all), axes ``{workload}``:
+`shared.ballast`) makes it, cudaMemGetInfo in the measuring process confirms it, and a bisection
+between the live peak and what is held without a limit finds the smallest one, at most 8 halvings,
+confirmed by a run one step above and one below. An allocator without a cache holds only what is
+live, and each of its runs takes long: there the search begins at what it held. The allocator starts
+clean before each run; its own way out of a full device (release the cache, try again) is part of
+the answer.
 
-| metric | unit | kind | meaning |
-| --- | --- | --- | --- |
-| ``smallest_capacity_bytes`` | bytes | sampled | the smallest capacity that completes |
-| ``capacity_ratio`` | ratio | sampled | the same over the live peak: 1 is the least any allocator needs |
-| ``resolution_bytes`` | bytes | sampled | step of the search: 0.5 % of the live peak, at least 2 MiB, coarser where 8 halvings or the time do not reach so far |
-| ``unlimited_device_bytes`` | bytes | sampled | what is held without a limit: where the search began |
-| ``search_runs`` | runs | sampled | runs of the workload that the search took |
+Document ``capacity``, subject = allocator (base ones; on the emulated driver, and where requested
+by name, all), axes ``{workload}``; the metrics are in docs/metrics.md. The step of the search is
+0.5 % of the live peak, at least 2 MiB, coarser where 8 halvings or the time do not reach so far.
 
 Flags of ``smallest_capacity_bytes``: ``not-monotonic`` (a step above fails or a step below
 completes), ``above-unlimited-peak``. Series ``search``, axes ``{workload}``: ``capacity`` in
 bytes, ``completed`` (0 or 1), ``events`` done, one point a run in the order made.
-"""  # noqa: E501 - a table's row is one line
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +32,7 @@ from allocmark.experiments.core.allocator_experiment import (
 )
 from allocmark.experiments.core.experiment import Profile
 from allocmark.experiments.core.outcomes import fill
-from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.core.recorder import Cell, Recorder, in_words
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.allocator_setting import setting_in_force
 from allocmark.experiments.shared.ballast import Ballast
@@ -51,16 +46,31 @@ from allocmark.experiments.shared.event_replay import Replay, Script, open_strea
 from allocmark.experiments.shared.fragmentation_vector import run_once
 from allocmark.machine.stack import is_emulated
 from allocmark.schema.figure import Figure
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics.capacity import (
+    CAPACITY_RATIO,
+    RESOLUTION_BYTES,
+    SEARCH,
+    SEARCH_RUNS,
+    SMALLEST_CAPACITY_BYTES,
+    UNLIMITED_DEVICE_BYTES,
+)
+from allocmark.schema.metrics.fragmentation import (
+    DEVICE_BYTES,
+    PEAK_RESERVED_BYTES,
+    REPLAY_SECONDS,
+)
+from allocmark.schema.notes import SETTING
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads import catalog
 
-METRICS: Mapping[str, str] = {
-    "smallest_capacity_bytes": "bytes",
-    "capacity_ratio": "ratio",
-    "resolution_bytes": "bytes",
-    "unlimited_device_bytes": "bytes",
-    "search_runs": "runs",
-}
+_METRICS = (
+    SMALLEST_CAPACITY_BYTES,
+    CAPACITY_RATIO,
+    RESOLUTION_BYTES,
+    UNLIMITED_DEVICE_BYTES,
+    SEARCH_RUNS,
+)
 METER = "ballast, cudaMemGetInfo"
 _SEARCH_S = 6.0
 """What the searches of one allocator may take."""
@@ -129,7 +139,7 @@ class Capacity(AllocatorExperiment):
 
     def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
-        recorder.note("setting", setting_in_force(allocator))
+        recorder.note(SETTING, setting_in_force(allocator))
         seconds: float = request.parameters["search_seconds"]
         deadline = time.monotonic() + seconds
         tasks: list[_Task] = []
@@ -152,24 +162,22 @@ class Capacity(AllocatorExperiment):
 
     def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         workloads = [w for outcome in outcomes for w in outcome.request.parameters["workloads"]]
-        figures = fill(outcomes, [({"workload": workload}, METRICS) for workload in workloads])
+        figures = fill(outcomes, [_cell(workload) for workload in workloads])
         return sorted(figures, key=lambda figure: workloads.index(str(figure.axes["workload"])))
 
 
-class _cells:
-    """Gives all cells of a workload the reason of whatever is raised inside."""
+def _cell(workload: str) -> Cell:
+    return {"workload": workload}, _METRICS
 
-    def __init__(self, workload: str, recorder: Recorder) -> None:
-        self._workload, self._recorder = workload, recorder
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception):
-            for metric, unit in METRICS.items():
-                axes = {"workload": self._workload}
-                self._recorder.missing(metric, unit, in_words(error), axes)
+@contextmanager
+def _cells(workload: str, recorder: Recorder) -> Iterator[None]:
+    """Give all cells of a workload the reason of whatever is raised inside."""
+    try:
+        yield
+    except Exception as error:
+        recorder.unfilled([_cell(workload)], in_words(error))
+        raise
 
 
 def _unlimited(workload: str, allocator: Allocator) -> _Task:
@@ -181,13 +189,13 @@ def _unlimited(workload: str, allocator: Allocator) -> _Task:
     open_streams(script, allocator)
     allocator.restart()
     seen = run_once(script, allocator).values
-    upper = max(seen["device_bytes"], seen["peak_reserved_bytes"])
+    upper = max(seen[DEVICE_BYTES.name], seen[PEAK_RESERVED_BYTES.name])
     extent = allocator.used_extent_bytes()
     if extent is not None:
         # A region is taken whole, whatever is used of it; in a smaller one blocks lie otherwise.
         upper = min(upper, _EXTENT_MARGIN * extent)
     cached = Capability.CACHE in allocator.capabilities
-    return _Task(workload, script, int(upper), seen["replay_seconds"], cached)
+    return _Task(workload, script, int(upper), seen[REPLAY_SECONDS.name], cached)
 
 
 def _left_out(why: str, seconds: float) -> str:
@@ -227,27 +235,24 @@ class _Search:
         )
         self._series(recorder)
         axes = {"workload": task.workload}
-        measured: dict[str, float] = {
-            "resolution_bytes": found.resolution_bytes,
-            "unlimited_device_bytes": task.unlimited_bytes,
-            "search_runs": len(found.tried),
+        measured: dict[Metric, float] = {
+            RESOLUTION_BYTES: found.resolution_bytes,
+            UNLIMITED_DEVICE_BYTES: task.unlimited_bytes,
+            SEARCH_RUNS: len(found.tried),
         }
         if found.capacity_bytes is None:
             reason = _nothing_completed(found, self._runs[-1])
-            for metric in ("smallest_capacity_bytes", "capacity_ratio"):
-                recorder.missing(metric, METRICS[metric], reason, axes)
+            recorder.unfilled([(axes, (SMALLEST_CAPACITY_BYTES, CAPACITY_RATIO))], reason)
         else:
-            measured["smallest_capacity_bytes"] = found.capacity_bytes
-            measured["capacity_ratio"] = found.capacity_bytes / live_peak
+            measured[SMALLEST_CAPACITY_BYTES] = found.capacity_bytes
+            measured[CAPACITY_RATIO] = found.capacity_bytes / live_peak
         for metric, value in measured.items():
-            flags = found.flags if metric == "smallest_capacity_bytes" else ()
-            recorder.figure(
-                Figure(metric, METRICS[metric], "sampled", METER, axes, value, [value], flags=flags)
-            )
+            flags = found.flags if metric is SMALLEST_CAPACITY_BYTES else ()
+            recorder.figure(metric.figure(METER, axes, value, [value], flags=flags))
 
     def _series(self, recorder: Recorder) -> None:
         recorder.series(
-            "search",
+            SEARCH,
             {"workload": self._task.workload},
             capacity=self._free,
             completed=[int(run.completed) for run in self._runs],

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from allocmark.experiments.core.experiment import Experiment
+from allocmark.experiments.core.recorder import Cell
 from allocmark.experiments.core.request import ChildOutcome
 from allocmark.schema.documents import Failure
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.intervals import sampled_figure
-from allocmark.schema.metric import Metric
 
 UNFINISHED = "the probe ended before it came to this"
 
@@ -69,25 +69,16 @@ def _of_all(group: Sequence[Figure]) -> Figure:
     return sampled_figure(first.metric, first.unit, first.kind, first.meter, first.axes, samples)
 
 
-def fill(
-    outcomes: Sequence[ChildOutcome],
-    expected: Iterable[tuple[Mapping[str, Axis], Mapping[str, str] | Sequence[Metric]]],
-) -> list[Figure]:
-    """Return the figures of all children and, for each expected cell they lack, the reason.
+def empty_cells(cells: Iterable[Cell], why: str) -> list[Figure]:
+    """Return a figure with that reason for each metric of some cells."""
+    return [metric.missing(why, axes) for axes, metrics in cells for metric in metrics]
 
-    `expected` pairs axes with metrics, or with a mapping of their names to units.
-    """
+
+def fill(outcomes: Sequence[ChildOutcome], expected: Iterable[Cell]) -> list[Figure]:
+    """Return the figures of all children and, for each expected cell they lack, the reason."""
     found = [figure for outcome in outcomes for figure in outcome.figures]
     have = {cell_of(figure.metric, figure.axes) for figure in found}
     failures = [failure for outcome in outcomes for failure in outcome.failures]
     why = failures[-1].reason if failures else UNFINISHED
-    for axes, metrics in expected:
-        if isinstance(metrics, Mapping):
-            empty = [
-                Figure(metric, unit, "exact", "none", axes, reason=why)
-                for metric, unit in metrics.items()
-            ]
-        else:
-            empty = [metric.missing(why, axes) for metric in metrics]
-        found += [figure for figure in empty if cell_of(figure.metric, axes) not in have]
-    return found
+    empty = empty_cells(expected, why)
+    return found + [each for each in empty if cell_of(each.metric, each.axes) not in have]

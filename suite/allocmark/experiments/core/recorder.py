@@ -45,16 +45,6 @@ class Recorder:
         """Send one figure."""
         self._send("figure", figure.to_json())
 
-    def missing(
-        self,
-        metric: str,
-        unit: str,
-        reason: str,
-        axes: Mapping[str, Axis] | None = None,
-    ) -> None:
-        """Send an empty cell with the reason why."""
-        self.figure(Figure(metric, unit, "exact", "none", axes or {}, reason=reason))
-
     def reading(
         self, metric: Metric, meter: str, axes: Mapping[str, Axis], read: float | str
     ) -> None:

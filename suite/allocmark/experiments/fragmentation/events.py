@@ -4,7 +4,7 @@ Series ``every-event``, axes ``{workload, counter, events}``, for each counter t
 
 | counter | what it counts |
 | --- | --- |
-| ``allocated_over_requested`` | allocated bytes less the bytes the program asked for |
+| ``allocated_over_requested`` | allocated bytes less the bytes the program requested |
 | ``reserved_bytes`` | bytes held from the driver |
 | ``segments`` | pieces of driver memory |
 | ``driver_allocs``, ``driver_frees``, ``retries``, ``ooms`` | since the workload began |
@@ -30,7 +30,6 @@ from allocmark.system.errors import NotMeasurableError
 from allocmark.system.garbage import no_garbage_collection
 from allocmark.workloads.event_trace import Op
 
-SERIES = "every-event"
 _LEVELS = ("reserved_bytes", "segments")
 _COUNTS = ("driver_allocs", "driver_frees", "retries", "ooms")
 

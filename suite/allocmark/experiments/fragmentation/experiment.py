@@ -2,36 +2,23 @@
 
 One child for each allocator runs all workloads, seeded and recorded, from a clean state each. A
 mode for which that takes seconds (``tf-greedy``) runs only the recorded ones on a GPU.
-Document ``fragmentation``, subject = allocator, axes ``{workload}``:
+Document ``fragmentation``, subject = allocator, axes ``{workload}``; the metrics are in
+docs/metrics.md.
 
-| metric | unit | kind | meaning |
-| --- | --- | --- | --- |
-| ``peak_requested_bytes`` | bytes | exact | most bytes the program holds at once: the live peak |
-| ``peak_allocated_bytes`` | bytes | exact* | the same after the allocator's rounding |
-| ``peak_reserved_bytes`` | bytes | exact* | most bytes held from the driver; where the allocator has no such counter, ``device_bytes`` (the meter says so) |
-| ``device_bytes`` | bytes | sampled | largest fall of the device's free memory, read along the run and at the live peak |
-| ``waste_ratio`` | ratio | exact* | 1 - peak_requested / peak_reserved |
-| ``largest_free_bytes`` | bytes | exact* | largest cached block that could be handed out at the live peak |
-| ``segments`` | segments | exact* | pieces of driver memory at the live peak |
-| ``driver_allocs``, ``driver_frees`` | calls | exact* | requests for memory to the driver, returns to it |
-| ``retries``, ``ooms`` | retries, failures | exact* | allocations tried again after giving the cache back; failed ones |
-| ``hit_share`` | ratio | exact* | share of allocations without a driver call: 1 - driver_allocs / allocations |
-| ``replay_seconds`` | seconds | time | host time in allocator calls of one run |
-
-exact*: ``sampled`` for allocators that do not repeat to the byte, and for workloads that record
-streams (what is free then depends on how far the GPU is). Full runs take three samples where they
-are cheap, and a cell declared exact whose samples differ is flagged ``does-not-repeat`` and has the
-first of them as its value, as the curve does.
+Exact metrics are ``sampled`` for allocators that do not repeat to the byte, and for workloads that
+record streams (what is free then depends on how far the GPU is). Full runs take three samples where
+they are cheap, and a cell declared exact whose samples differ is flagged ``does-not-repeat`` and
+has the first of them as its value, as the curve does.
 
 Series ``memory``, axes ``{workload}``: ``event``, ``requested``, ``allocated``, ``reserved`` in
 bytes at about 300 events; a column the allocator does not tell is left out. Series ``every-event``
 (full runs, workloads that record no streams, allocators that keep counters; of settings on a GPU
-where they are asked for by name): the counters after every event (`fragmentation_events`), left out
+where they are requested by name): the counters after every event (see `events`), left out
 where a run takes over `_EVERY_EVENT_SECONDS`. Series ``driver-requests`` (allocators that tell):
 ``bytes`` of each request to the driver in order, 0 refused, below 0 given back, and the ``address``
 it got or gave back, from the lowest of them. Note ``setting``: the allocator's setting as the
 framework tells it.
-"""  # noqa: E501 - a table's row is one line
+"""
 
 from __future__ import annotations
 
@@ -45,22 +32,22 @@ from allocmark.experiments.core.allocator_experiment import (
     is_base,
 )
 from allocmark.experiments.core.experiment import Profile
-from allocmark.experiments.core.outcomes import fill
-from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.core.outcomes import empty_cells, fill
+from allocmark.experiments.core.recorder import Cell, Recorder, in_words
 from allocmark.experiments.core.request import ChildOutcome, Request
-from allocmark.experiments.fragmentation.events import SERIES, every_event, keeps_counters
+from allocmark.experiments.fragmentation.events import every_event, keeps_counters
 from allocmark.experiments.shared.allocator_setting import setting_in_force
 from allocmark.experiments.shared.event_replay import Script, open_streams, restart
 from allocmark.experiments.shared.fragmentation_vector import (
-    METRICS,
     Vector,
     figures,
-    missing,
     repeats_exactly,
     run_once,
 )
 from allocmark.machine.stack import is_emulated
 from allocmark.schema.figure import Figure
+from allocmark.schema.metrics.fragmentation import DRIVER_REQUESTS, EVERY_EVENT, MEMORY, VECTOR
+from allocmark.schema.notes import SETTING
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads import catalog
 
@@ -104,18 +91,20 @@ class Fragmentation(AllocatorExperiment):
 
     def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
-        recorder.note("setting", setting_in_force(allocator))
+        recorder.note(SETTING, setting_in_force(allocator))
         for workload in request.parameters["workloads"]:
             with recorder.stage(workload):
                 _measure_workload(workload, allocator, request, recorder)
 
     def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
-        asked = _workloads(outcomes)
-        figures = fill(outcomes, [({"workload": w}, METRICS) for w in asked])
-        for workload in catalog.names() if asked else ():
-            if workload not in asked:
-                figures += missing(workload, _SLOW)
-        return figures
+        run = [name for o in outcomes for name in o.request.parameters["workloads"]]
+        left_out = [name for name in catalog.names() if outcomes and name not in run]
+        figures = fill(outcomes, [_cell(workload) for workload in run])
+        return figures + empty_cells(map(_cell, left_out), _SLOW)
+
+
+def _cell(workload: str) -> Cell:
+    return {"workload": workload}, VECTOR
 
 
 def _measure_workload(
@@ -137,12 +126,11 @@ def _measure_workload(
             runs.append(run_once(script, allocator))
         run_seconds = (time.monotonic() - begin) / len(runs)
     except Exception as error:
-        for figure in missing(workload, in_words(error)):
-            recorder.figure(figure)
+        recorder.unfilled([_cell(workload)], in_words(error))
         raise
     for figure in figures(runs, script, allocator, workload):
         recorder.figure(figure)
-    recorder.series("memory", {"workload": workload}, **runs[0].curve)
+    recorder.series(MEMORY, {"workload": workload}, **runs[0].curve)
     _send_requests(workload, allocator, recorder)
     cheap = run_seconds < _EVERY_EVENT_SECONDS
     wanted = request.parameters["every_event"] and cheap and not script.records_streams
@@ -151,7 +139,7 @@ def _measure_workload(
             restart(allocator)
             for counter, columns in every_event(script, allocator).items():
                 place = {"workload": workload, "counter": counter}
-                recorder.series(SERIES, {**place, "events": len(script)}, **columns)
+                recorder.series(EVERY_EVENT, {**place, "events": len(script)}, **columns)
 
 
 def _send_requests(workload: str, allocator: Allocator, recorder: Recorder) -> None:
@@ -159,15 +147,11 @@ def _send_requests(workload: str, allocator: Allocator, recorder: Recorder) -> N
     if requests:
         lowest = min((address for _, address in requests if address), default=0)
         recorder.series(
-            "driver-requests",
+            DRIVER_REQUESTS,
             {"workload": workload},
             bytes=[size for size, _ in requests],
             address=[address - lowest if address else 0 for _, address in requests],
         )
-
-
-def _workloads(outcomes: Sequence[ChildOutcome]) -> list[str]:
-    return [name for outcome in outcomes for name in outcome.request.parameters["workloads"]]
 
 
 EXPERIMENT = Fragmentation()

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
 from allocmark.allocators.base import Allocator, Capability
+from allocmark.experiments.core.recorder import Cell
 from allocmark.schema.figure import Axis
+from allocmark.schema.metrics import latency as metrics
+from allocmark.schema.metrics.latency import (
+    ALLOC,
+    CALLS,
+    FIRST,
+    FREE,
+    GIVE_BACK,
+    HIT,
+    HOST,
+    LEVELS,
+    MISS,
+    OP,
+    WAITS,
+)
 
 SIZES = tuple(1 << exponent for exponent in range(9, 38, 2))
 """Every second power of two, 512 B to 128 GiB; what does not fit is an empty cell."""
 CROSS_SIZES = (1 << 21, 1 << 27)
 """Sizes of the cross check: one block of a shared segment and one with a segment of its own."""
+CROSS_CHECK = (
+    metrics.CROSS_CHECK_LOOP_NS,
+    metrics.CROSS_CHECK_PROGRAM_NS,
+    metrics.CROSS_CHECK_RATIO,
+)
 
 CELLS = (
-    ("first", "alloc"),
-    ("first", "free"),
-    ("miss", "alloc"),
-    ("miss", "free"),
-    ("miss", "pair"),
-    ("hit", "alloc"),
-    ("hit", "free"),
-    ("hit", "pair"),
-    ("give-back", "free"),
+    *((FIRST, call) for call in (ALLOC, FREE)),
+    *((path, call) for path in (MISS, HIT) for call in CALLS),
+    (GIVE_BACK, FREE),
 )
 """Every path with the calls it has."""
-LEVELS = ("allocator", "op")
-WAITS = ("host", "complete")
-
-CALL = "call_ns"
-P99 = "call_p99_ns"
 
 
-class Cell(NamedTuple):
+class CallCell(NamedTuple):
     """The place of a figure but for its size."""
 
     path: str
@@ -46,24 +55,15 @@ class Cell(NamedTuple):
         return {**self._asdict(), "bytes": size_bytes}
 
 
-def expected(sizes: Sequence[int]) -> Iterator[tuple[Mapping[str, Axis], Mapping[str, str]]]:
-    """Yield the axes of every cell with its metrics and their units."""
+def expected(sizes: Sequence[int]) -> Iterator[Cell]:
+    """Yield the axes of every cell with its metrics."""
     for level in LEVELS:
-        yield {"level": level}, {"empty_pair_ns": "ns", "clock_ns": "ns"}
+        yield {"level": level}, (metrics.EMPTY_PAIR_NS, metrics.CLOCK_NS)
     for (path, call), level, wait, size in product(CELLS, LEVELS, WAITS, sizes):
-        metrics = {CALL: "ns"}
-        if (path, wait) == ("hit", "host"):
-            metrics[P99] = "ns"
-        yield Cell(path, call, level, wait).axes(size), metrics
+        tail = (metrics.CALL_P99_NS,) if (path, wait) == (HIT, HOST) else ()
+        yield CallCell(path, call, level, wait).axes(size), (metrics.CALL_NS, *tail)
     for size in CROSS_SIZES:
-        yield (
-            {"bytes": size},
-            {
-                "cross_check_loop_ns": "ns",
-                "cross_check_program_ns": "ns",
-                "cross_check_ratio": "ratio",
-            },
-        )
+        yield {"bytes": size}, CROSS_CHECK
 
 
 def stream_ordered(allocator: Allocator) -> bool:
@@ -73,31 +73,31 @@ def stream_ordered(allocator: Allocator) -> bool:
     )
 
 
-def why_empty(allocator: Allocator, keeps: bool, cell: Cell) -> str | None:
+def why_empty(allocator: Allocator, keeps: bool, cell: CallCell) -> str | None:
     """Return why a cell is empty at every size, None where it can be measured.
 
     `keeps` says whether freed memory stays cached over a synchronization.
     """
     able = allocator.capabilities
-    if cell.level == "op" and Capability.OP not in able:
+    if cell.level == OP and Capability.OP not in able:
         return str(allocator.lacks(Capability.OP))
-    if cell.path == "hit":
+    if cell.path == HIT:
         return _why_no_hit(allocator, keeps, cell)
     if Capability.CACHE in able and Capability.TRIM not in able:
-        if cell.path == "give-back":
+        if cell.path == GIVE_BACK:
             return str(allocator.lacks(Capability.TRIM))
-        if cell.path == "miss":
+        if cell.path == MISS:
             return "its cache cannot be emptied: after the first use every call is a hit"
     return None
 
 
-def _why_no_hit(allocator: Allocator, keeps: bool, cell: Cell) -> str | None:
+def _why_no_hit(allocator: Allocator, keeps: bool, cell: CallCell) -> str | None:
     if Capability.CACHE not in allocator.capabilities:
         return str(allocator.lacks(Capability.CACHE))
-    if cell.wait == "host":
+    if cell.wait == HOST:
         return None
     if not stream_ordered(allocator):
         return "a hit is complete when it returns: it leaves nothing on the stream"
-    if cell.call != "alloc" and not keeps:
+    if cell.call != ALLOC and not keeps:
         return "the synchronization that completes it empties this pool: see give-back"
     return None

@@ -12,7 +12,7 @@ import numpy as np
 
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.latency.cells import CROSS_SIZES, LEVELS, Cell
+from allocmark.experiments.latency.cells import CROSS_CHECK, CROSS_SIZES, CallCell
 from allocmark.experiments.latency.levels import Bench
 from allocmark.meters.timing import Loop, NativeLoop
 from allocmark.meters.timing_cross import CrossCheck
@@ -29,20 +29,15 @@ _NATIVE_PAIRS, _PYTHON_PAIRS = 2000, 200
 _CROSS_PAIRS = 32
 _CLOCK_RUNS = 20
 _WARM_UP_S = 0.05
-_CROSS_CHECK = (
-    metrics.CROSS_CHECK_LOOP_NS,
-    metrics.CROSS_CHECK_PROGRAM_NS,
-    metrics.CROSS_CHECK_RATIO,
-)
 
 
 def measure_cost(bench: Bench, batches: int, recorder: Recorder) -> None:
     """Record the empty pair and the clock of each level's loop."""
     _warm_up()
-    for level in LEVELS:
+    for level in metrics.LEVELS:
         loop = bench.loops.get(level)
         if loop is None:
-            why = bench.why_empty(Cell("miss", "pair", level, "host")) or ""
+            why = bench.why_empty(CallCell(metrics.MISS, metrics.PAIR, level, metrics.HOST)) or ""
             for metric in (metrics.EMPTY_PAIR_NS, metrics.CLOCK_NS):
                 recorder.figure(metric.missing(why, {"level": level}))
             continue
@@ -71,7 +66,7 @@ def measure_check(bench: Bench, batches: int, recorder: Recorder) -> None:
         try:
             figures = _check(bench, size, batches)
         except NotMeasurableError as error:
-            for metric in _CROSS_CHECK:
+            for metric in CROSS_CHECK:
                 recorder.figure(metric.missing(str(error), {"bytes": size}))
         else:
             for figure in figures:
@@ -102,7 +97,7 @@ def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
     if reason:
         raise NotMeasurableError(reason)
     program = CrossCheck(Path(import_torch().__path__[0]) / "lib" / "libtorch_cuda.so")
-    loop = bench.loops["allocator"]
+    loop = bench.loops[metrics.ALLOCATOR]
     loop.pairs(size, _CROSS_PAIRS)
     program.pairs(size, _CROSS_PAIRS)
     # Who goes first changes with each turn, so that neither always finds the caches warm.

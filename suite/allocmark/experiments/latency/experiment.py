@@ -1,11 +1,11 @@
-"""What an allocation costs, by the way it takes, its size, and who asks.
+"""What an allocation costs, by the way it takes, its size, and who calls.
 
 One child for each allocator. Document ``latency``, subject = allocator.
 
 ``call_ns`` (ns, time) has the axes
 
 - ``path``: ``first`` (the first call of that size at that level in the process), ``miss`` (nothing
-  is cached: the driver is asked), ``hit`` (a block of that size was just freed and is cached),
+  is cached: the driver is called), ``hit`` (a block of that size was just freed and is cached),
   ``give-back`` (exactly one cached block is returned to the driver);
 - ``call``: ``alloc``, ``free``, ``pair`` (both). Not every path has every call: see `CELLS`.
   ``give-back`` has ``free`` only: the trim (``empty_cache``) of an allocator that caches, the
@@ -18,20 +18,13 @@ One child for each allocator. Document ``latency``, subject = allocator.
 - ``bytes``: `SIZES`, the same on every machine.
 
 `value` is the median. Hits: means of batches (``meter`` says how many calls a batch has), taken in
-turns over all sizes; in ``complete`` cells single calls. Misses, give-backs: single calls, all of
-them in `samples`, whose minimum, maximum and count are meant to be shown; the two levels take turns.
-First: one reading. Libraries beside the base allocators are read up to 8 GiB.
+turns over all sizes; in ``complete`` cells single calls. Misses, releases: single calls, all
+of them in `samples`, whose minimum, maximum and count are meant to be shown; the two levels take
+turns. First: one reading. Libraries beside the base allocators are read up to 8 GiB.
 
-Further figures:
-
-| metric | unit | axes | meaning |
-| --- | --- | --- | --- |
-| ``call_p99_ns`` | ns | path=hit, call, level, wait=host, bytes | 99th percentile of calls timed one by one, the clock's cost in it; `samples` and `counts` are the lossless histogram |
-| ``empty_pair_ns`` | ns | level | a pair of functions that do nothing, in the same loop; flag ``over-20-ns`` |
-| ``clock_ns`` | ns | level | two readings of the clock with nothing in between |
-| ``cross_check_loop_ns`` | ns | bytes | a torch hit pair by the native loop, in turns with |
-| ``cross_check_program_ns`` | ns | bytes | the same by a program part that shares no code with it |
-| ``cross_check_ratio`` | ratio | bytes | program / loop of each turn; flag ``over-10-percent`` |
+Further figures are in docs/metrics.md: among them ``call_p99_ns`` (hits, `samples` and `counts` are
+the lossless histogram), what the loops themselves cost (flag ``over-20-ns``), and a torch hit as a
+program part reads it that shares no code with the loop (flag ``over-10-percent``).
 
 Nothing is subtracted from anything. All but single cold calls are read on quiet cores
 (`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. Hits, also
@@ -43,7 +36,7 @@ measuring thread may run on), ``refused readings`` (the share that was not taken
 was disturbed), ``core pace ns`` (this machine's, see `core_speed_ns`), ``core pace seen ns`` (the
 median during the readings: a hit as the clock saw it is the figure times the second over the
 first), ``address layout``.
-"""  # noqa: E501 - a table's row is one line
+"""
 
 from __future__ import annotations
 
@@ -66,6 +59,7 @@ from allocmark.experiments.latency.hits import measure_hits
 from allocmark.experiments.latency.levels import Bench
 from allocmark.experiments.latency.misses import measure_misses
 from allocmark.meters.timing import library
+from allocmark.schema import notes
 from allocmark.schema.figure import Figure
 from allocmark.system.address_layout import address_layout
 from allocmark.system.garbage import no_garbage_collection
@@ -116,8 +110,8 @@ class Latency(AllocatorExperiment):
         allocator.open(request.device)
         parameters: Any = request.parameters
         bench = Bench(allocator, parameters["largest_bytes"], request.pace_ns)
-        recorder.note("clock", bench.clock)
-        recorder.note("cpus", len(os.sched_getaffinity(0)))
+        recorder.note(notes.CLOCK, bench.clock)
+        recorder.note(notes.CPUS, len(os.sched_getaffinity(0)))
         with no_garbage_collection(collect_first=True), bench.quiet:
             with recorder.stage("loop cost"):
                 measure_cost(bench, parameters["hit_batches"], recorder)
@@ -128,7 +122,7 @@ class Latency(AllocatorExperiment):
             with recorder.stage("cross check"):
                 measure_check(bench, parameters["hit_batches"], recorder)
         bench.quiet.tell(recorder.note)
-        recorder.note("address layout", address_layout())
+        recorder.note(notes.ADDRESS_LAYOUT, address_layout())
 
     def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         """Return the figures, with a reason in every cell that was not reached."""

@@ -14,22 +14,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.latency.cells import (
-    CELLS,
-    LEVELS,
-    WAITS,
-    Cell,
-    stream_ordered,
-)
+from allocmark.experiments.latency.cells import CELLS, CallCell, stream_ordered
 from allocmark.experiments.latency.levels import Bench, after_failure, in_short, out_of_memory
 from allocmark.meters.timing import Loop, NativeLoop, quantile_interval
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.flags import DRIVER_CALLS, NOISY_CPU, WIDE_INTERVAL, WIDE_SHARE
 from allocmark.schema.intervals import histogram
 from allocmark.schema.metrics import latency as metrics
+from allocmark.schema.metrics.latency import (
+    ALLOC,
+    COMPLETE,
+    FREE,
+    HIT,
+    HOST,
+    LEVELS,
+    OP,
+    PAIR,
+    WAITS,
+)
 from allocmark.system.units import GIB
 
-_CELLS = [call for path, call in CELLS if path == "hit"]
+_CELLS = [call for path, call in CELLS if path == HIT]
 _ROUNDS = 4
 _ONCE_FROM_BYTES = 4 * GIB
 """Larger sizes are visited once, with all their batches: to cache such a block takes too long."""
@@ -44,7 +49,6 @@ _SINGLES_AT_ONCE = 20
 _SINGLES_TRIES = 4
 """Ten thousand single calls take longest of all: three quarters of them may be refused."""
 _QUANTILE = 0.99
-"""The allocator asked the driver during these hits: not all of them were hits."""
 
 
 @dataclass
@@ -82,13 +86,13 @@ def measure_hits(bench: Bench, parameters: Mapping[str, Any], recorder: Recorder
         bench.clean()
     for size in parameters["sizes"]:
         for level, call, wait in product(LEVELS, _CELLS, WAITS):
-            cell = Cell("hit", call, level, wait)
+            cell = CallCell(HIT, call, level, wait)
             why = bench.why_empty(cell) or reasons.get(size)
             if why is None:
                 _record(readings[bench.read_as(level), size], cell, size, recorder)
             else:
                 host = (metrics.CALL_NS, metrics.CALL_P99_NS)
-                for metric in host if wait == "host" else host[:1]:
+                for metric in host if wait == HOST else host[:1]:
                     recorder.figure(metric.missing(why, cell.axes(size)))
 
 
@@ -115,26 +119,26 @@ def _visit(
         loop, found = bench.loops[level], readings[level, size]
         native, python = _BATCH[stream_ordered(bench.allocator)]
         pairs = native if isinstance(loop, NativeLoop) else python
-        if level == "op" and bench.allocator.slow_op:
+        if level == OP and bench.allocator.slow_op:
             pairs = _SLOW_OPS
         blocks = max(1, min(pairs, room))
         found.meters = {
-            "pair": f"{loop.meter}, {pairs} calls a batch",
-            "alloc": f"{loop.meter}, {blocks} calls a batch",
-            "free": f"{loop.meter}, {blocks} calls a batch",
+            PAIR: f"{loop.meter}, {pairs} calls a batch",
+            ALLOC: f"{loop.meter}, {blocks} calls a batch",
+            FREE: f"{loop.meter}, {blocks} calls a batch",
         }
-        # What these ask the driver for is cached afterwards.
+        # What these take from the driver is cached afterwards.
         loop.many(size, blocks)
         loop.pairs(size, pairs)
         before = bench.allocator.stats().driver_allocs
         take = bench.quiet.take
         paired = take(partial(loop.pairs, size, pairs), batches)
         for pair_ns, factor in paired:
-            found.batches["pair"].append(round(pair_ns * factor, 2))
+            found.batches[PAIR].append(round(pair_ns * factor, 2))
         apart = take(partial(loop.many, size, blocks), batches)
         for (alloc_ns, free_ns), factor in apart:
-            found.batches["alloc"].append(round(alloc_ns * factor, 2))
-            found.batches["free"].append(round(free_ns * factor, 2))
+            found.batches[ALLOC].append(round(alloc_ns * factor, 2))
+            found.batches[FREE].append(round(free_ns * factor, 2))
         found.noisy |= not (paired.quiet and apart.quiet)
         # Short runs of single calls: a core seldom stays quiet for long.
         singly = take(
@@ -148,7 +152,7 @@ def _visit(
                 found.singles[call.removesuffix("_ns")].append(scaled)
         after = bench.allocator.stats().driver_allocs
         found.driver_calls += (after or 0) - (before or 0)
-        if bench.why_empty(Cell("hit", "alloc", level, "complete")) is None:
+        if bench.why_empty(CallCell(HIT, ALLOC, level, COMPLETE)) is None:
             _completed(bench, loop, size, batches, found)
 
 
@@ -161,21 +165,21 @@ def _completed(bench: Bench, loop: Loop, size: int, count: int, found: _Readings
 
     # The GPU has nothing to do for a hit: what is waited for moves with the core, as a call does.
     taken = bench.quiet.take(apart, count)
-    found.completed["alloc"] += [round(alloc_ns * factor) for (alloc_ns, _), factor in taken]
+    found.completed[ALLOC] += [round(alloc_ns * factor) for (alloc_ns, _), factor in taken]
     found.noisy |= not taken.quiet
     if bench.keeps:
-        found.completed["free"] += [round(free_ns * factor) for (_, free_ns), factor in taken]
+        found.completed[FREE] += [round(free_ns * factor) for (_, free_ns), factor in taken]
         pairs = bench.quiet.take(partial(loop.pair, size), count)
-        found.completed["pair"] += [round(pair.complete_ns * factor) for pair, factor in pairs]
+        found.completed[PAIR] += [round(pair.complete_ns * factor) for pair, factor in pairs]
         found.noisy |= not pairs.quiet
 
 
-def _record(found: _Readings, cell: Cell, size: int, recorder: Recorder) -> None:
+def _record(found: _Readings, cell: CallCell, size: int, recorder: Recorder) -> None:
     axes = cell.axes(size)
     meter = found.meters[cell.call]
     single = f"{meter.split(',')[0]}, calls timed singly"
     noisy = (NOISY_CPU,) if found.noisy else ()
-    if cell.wait == "complete":
+    if cell.wait == COMPLETE:
         recorder.figure(
             metrics.CALL_NS.sampled(
                 single, axes, found.completed[cell.call], flags=noisy, scaled_to_core_speed=True

@@ -7,10 +7,11 @@ import time
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.cuda import runtime
 from allocmark.experiments.core.recorder import in_words
-from allocmark.experiments.latency.cells import Cell, why_empty
+from allocmark.experiments.latency.cells import CallCell, why_empty
 from allocmark.meters.quiet import QuietCores
 from allocmark.meters.timing import Loop, NativeLoop, Timed, clock
 from allocmark.meters.timing_python import PythonLoop
+from allocmark.schema.metrics.latency import ALLOCATOR, OP
 from allocmark.system.errors import DeviceOutOfMemoryError
 from allocmark.system.units import MIB, format_bytes
 
@@ -42,9 +43,9 @@ class Bench:
             allocator.op, None, allocator.synchronize, "Python loop over the operation"
         )
         self.quiet = QuietCores(pace_ns)
-        self.loops: dict[str, Loop] = {"allocator": self._own_loop(operation)}
+        self.loops: dict[str, Loop] = {ALLOCATOR: self._own_loop(operation)}
         if Capability.OP in able:
-            self.loops["op"] = operation
+            self.loops[OP] = operation
         self.keeps = self._keeps_over_synchronization()
 
     def own_levels(self) -> list[str]:
@@ -55,18 +56,18 @@ class Bench:
         """Return the level whose readings stand for this one: one loop may serve both."""
         return next(name for name, loop in self.loops.items() if loop is self.loops[level])
 
-    def why_empty(self, cell: Cell) -> str | None:
+    def why_empty(self, cell: CallCell) -> str | None:
         """Return why a cell is empty at every size, None where it can be measured."""
         return why_empty(self.allocator, self.keeps, cell)
 
     def clean(self) -> None:
-        """Give everything cached back to the driver."""
+        """Release everything cached to the driver."""
         self.allocator.synchronize()
         if self._trims:
             self.allocator.trim()
 
     def timed_trim(self, free: Timed) -> Timed:
-        """Return what it takes to give one cached block back, its free having taken `free`."""
+        """Return what it takes to release one cached block, its free having taken `free`."""
         if not self.caches:
             return free
         if not self.keeps:
@@ -82,7 +83,7 @@ class Bench:
         return Timed(host, time.perf_counter_ns() - begin)
 
     @property
-    def give_back_meter(self) -> str | None:
+    def release_meter(self) -> str | None:
         """What `timed_trim` reads; None where it is the free itself, read by its loop."""
         if not self.caches:
             return None

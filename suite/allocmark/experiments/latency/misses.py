@@ -1,4 +1,4 @@
-"""Misses, give-backs and first uses: one cycle of alloc, free and trim yields a reading of each."""
+"""Misses, releases and first uses: one cycle of alloc, free and trim yields a reading of each."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.latency.cells import CALL, CELLS, LEVELS, WAITS, Cell
+from allocmark.experiments.latency.cells import CELLS, CallCell
 from allocmark.experiments.latency.levels import Bench, after_failure, in_short, out_of_memory
 from allocmark.meters.timing import Timed
-from allocmark.schema.intervals import sampled_figure
+from allocmark.schema.metrics.latency import (
+    ALLOC,
+    CALL_NS,
+    FIRST,
+    GIVE_BACK,
+    HIT,
+    LEVELS,
+    PAIR,
+    WAITS,
+)
 
-_CELLS = [(path, call) for path, call in CELLS if path != "hit"]
+_CELLS = [(path, call) for path, call in CELLS if path != HIT]
 
 
 class _Cycle(NamedTuple):
@@ -22,7 +31,7 @@ class _Cycle(NamedTuple):
 
     alloc: Timed
     free: Timed
-    give_back: Timed
+    release: Timed
 
 
 @dataclass
@@ -34,16 +43,16 @@ class _Readings:
     seconds: float = 0.0
 
     def of(self, path: str, call: str) -> list[Timed]:
-        if path == "first":
-            return [self.first.alloc if call == "alloc" else self.first.free]
-        if path == "give-back":
-            return [cycle.give_back for cycle in self.cycles]
-        if call == "pair":
+        if path == FIRST:
+            return [self.first.alloc if call == ALLOC else self.first.free]
+        if path == GIVE_BACK:
+            return [cycle.release for cycle in self.cycles]
+        if call == PAIR:
             return [
                 Timed(c.alloc.host_ns + c.free.host_ns, c.alloc.complete_ns + c.free.complete_ns)
                 for c in self.cycles
             ]
-        return [cycle.alloc if call == "alloc" else cycle.free for cycle in self.cycles]
+        return [cycle.alloc if call == ALLOC else cycle.free for cycle in self.cycles]
 
 
 def measure_misses(bench: Bench, parameters: Mapping[str, Any], recorder: Recorder) -> None:
@@ -101,18 +110,18 @@ def _record(
     recorder: Recorder,
 ) -> None:
     for level, (path, call), wait in product(LEVELS, _CELLS, WAITS):
-        cell = Cell(path, call, level, wait)
+        cell = CallCell(path, call, level, wait)
         axes = cell.axes(size)
         why = bench.why_empty(cell) or reason
         if why is not None:
-            recorder.missing(CALL, "ns", why, axes)
+            recorder.figure(CALL_NS.missing(why, axes))
             continue
         found = readings[bench.read_as(level)].of(path, call)
         samples = list(_part(found, wait))
         meter = bench.loops[level].meter
-        if path == "give-back":
-            meter = bench.give_back_meter or meter
-        recorder.figure(sampled_figure(CALL, "ns", "time", meter, axes, samples))
+        if path == GIVE_BACK:
+            meter = bench.release_meter or meter
+        recorder.figure(CALL_NS.sampled(meter, axes, samples))
 
 
 def _part(found: list[Timed], wait: str) -> Iterator[float]:

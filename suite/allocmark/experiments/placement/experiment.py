@@ -4,23 +4,15 @@ Document ``placement``, subject = allocator: those of every run that cache, less
 driver's own pool, which places blocks itself, and TensorFlow's greedy mode, whose allocator is that
 of its limit. One child. A block of
 512 MiB is taken and freed, so that all that follows is cut out of one piece; then a crafted
-sequence asks, and the address that comes back answers.
-
-| metric | unit | axes | meaning |
-| --- | --- | --- | --- |
-| ``best_fit`` | count | | 1 where each of two requests went into the smallest hole that fits, though larger ones lay before it |
-| ``merges_at_free`` | count | | 1 where two freed neighbours served a request of both at once, while a larger hole was free too |
-| ``splits`` | count | | 1 where what was left of a larger hole served the next request |
-| ``hole_bytes`` | bytes | ``request`` | the hole that a request of so many bytes went into |
-
-Kind ``exact``. An allocator whose blocks do not lie side by side has a reason instead: holes could
+sequence of requests shows by its addresses what they did; the metrics are in docs/metrics.md. An
+allocator whose blocks do not lie side by side has a reason instead: holes could
 not be made.
-"""  # noqa: E501 - a table's row is one line
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability
@@ -30,11 +22,13 @@ from allocmark.experiments.core.allocator_experiment import (
 )
 from allocmark.experiments.core.experiment import Profile
 from allocmark.experiments.core.outcomes import fill
-from allocmark.experiments.core.recorder import Recorder, in_words
+from allocmark.experiments.core.recorder import Cell, Recorder, in_words
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.allocator_setting import setting_in_force
 from allocmark.experiments.shared.event_replay import restart
-from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.figure import Figure
+from allocmark.schema.metrics.placement import BEST_FIT, HOLE_BYTES, MERGES_AT_FREE, SPLITS
+from allocmark.schema.notes import SETTING
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.units import MIB
 
@@ -47,7 +41,6 @@ _REQUESTS = {44 * MIB: 48 * MIB, 52 * MIB: 56 * MIB}
 _HALF = 40 * MIB
 _METER = "addresses of blocks"
 _LIMIT_S = 120.0
-METRICS: Mapping[str, str] = {"best_fit": "count", "merges_at_free": "count", "splits": "count"}
 
 
 class Placement(AllocatorExperiment):
@@ -68,7 +61,7 @@ class Placement(AllocatorExperiment):
 
     def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
-        recorder.note("setting", setting_in_force(allocator))
+        recorder.note(SETTING, setting_in_force(allocator))
         with recorder.stage("placement"):
             measure_placement(allocator, recorder)
 
@@ -82,17 +75,13 @@ def measure_placement(allocator: Allocator, recorder: Recorder) -> None:
         holes = _fit(allocator)
         merges, splits = _merge(allocator)
     except Exception as error:
-        for axes, metrics in _expected():
-            for metric, unit in metrics.items():
-                recorder.missing(metric, unit, in_words(error), axes)
+        recorder.unfilled(_expected(), in_words(error))
         raise
     for request, hole in holes.items():
-        axes = {"request": request}
-        recorder.figure(Figure("hole_bytes", "bytes", "exact", _METER, axes, hole, [hole]))
-    told = {"best_fit": holes == _REQUESTS, "merges_at_free": merges, "splits": splits}
-    for metric, unit in METRICS.items():
-        value = int(told[metric])
-        recorder.figure(Figure(metric, unit, "exact", _METER, {}, value, [value]))
+        recorder.figure(HOLE_BYTES.figure(_METER, {"request": request}, hole, [hole]))
+    found = {BEST_FIT: holes == _REQUESTS, MERGES_AT_FREE: merges, SPLITS: splits}
+    for metric, holds in found.items():
+        recorder.figure(metric.figure(_METER, {}, int(holds), [int(holds)]))
 
 
 def _fit(allocator: Allocator) -> dict[int, int]:
@@ -100,30 +89,30 @@ def _fit(allocator: Allocator) -> dict[int, int]:
     held = _Held(allocator)
     holes = {}
     for size in _HOLES:
-        holes[held.take(size)] = size
-        held.take(_WALL)
+        holes[held.alloc(size)] = size
+        held.alloc(_WALL)
     held.check_side_by_side()
     for address in holes:
-        held.give(address)
-    found = {request: holes.get(held.take(request), 0) for request in _REQUESTS}
-    held.give_all()
+        held.free(address)
+    found = {request: holes.get(held.alloc(request), 0) for request in _REQUESTS}
+    held.free_all()
     return found
 
 
 def _merge(allocator: Allocator) -> tuple[bool, bool]:
     """Return whether freed neighbours are one at once, and whether the rest of a hole is used."""
     held = _Held(allocator)
-    first, second = held.take(_WALL), held.take(_WALL)
-    held.take(_WALL)
+    first, second = held.alloc(_WALL), held.alloc(_WALL)
+    held.alloc(_WALL)
     held.check_side_by_side()
-    held.give(first)
-    held.give(second)
-    both = held.take(2 * _WALL)
-    held.give(both)
+    held.free(first)
+    held.free(second)
+    both = held.alloc(2 * _WALL)
+    held.free(both)
     merges = both == first
-    cut = held.take(_HALF)
-    splits = cut == first and held.take(2 * _WALL - _HALF) == first + _HALF
-    held.give_all()
+    cut = held.alloc(_HALF)
+    splits = cut == first and held.alloc(2 * _WALL - _HALF) == first + _HALF
+    held.free_all()
     return merges, splits
 
 
@@ -134,38 +123,39 @@ class _Held:
         restart(allocator)
         self._allocator = allocator
         self._sizes: dict[int, int] = {}
-        self.give(self.take(_PIECE))
+        self.free(self.alloc(_PIECE))
 
-    def take(self, size: int) -> int:
+    def alloc(self, size: int) -> int:
         block = self._allocator.alloc(size)
         self._sizes[block] = size
         return block
 
-    def give(self, block: int) -> None:
+    def free(self, block: int) -> None:
         del self._sizes[block]
         self._allocator.free(block)
         self._allocator.synchronize()
 
-    def give_all(self) -> None:
+    def free_all(self) -> None:
         for block in list(self._sizes):
-            self.give(block)
+            self.free(block)
 
     def check_side_by_side(self) -> None:
         """Raise `NotMeasurableError` where the blocks do not follow each other."""
         blocks = list(self._sizes.items())
         for (address, size), (following, _) in itertools.pairwise(blocks):
             if following != address + size:
-                self.give_all()
+                self.free_all()
                 raise NotMeasurableError(
                     f"{self._allocator.name} does not put blocks side by side, or does not tell "
                     "their addresses: no hole can be made"
                 )
 
 
-def _expected() -> Iterable[tuple[Mapping[str, Axis], Mapping[str, str]]]:
-    yield {}, METRICS
-    for request in _REQUESTS:
-        yield {"request": request}, {"hole_bytes": "bytes"}
+def _expected() -> list[Cell]:
+    return [
+        ({}, (BEST_FIT, MERGES_AT_FREE, SPLITS)),
+        *(({"request": request}, (HOLE_BYTES,)) for request in _REQUESTS),
+    ]
 
 
 EXPERIMENT = Placement()

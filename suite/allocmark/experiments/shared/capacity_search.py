@@ -6,14 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from allocmark.experiments.shared.ballast import STEP_BYTES
+from allocmark.schema.flags import ABOVE_UNLIMITED_PEAK, NOT_MONOTONIC
 
 STEPS = 8
 """Most halvings of one search."""
 CONFIRMING_RUNS = 2
-NOT_MONOTONIC = "not-monotonic"
-"""A smaller capacity completes, or a larger one does not: the answer is one of several."""
-ABOVE_UNLIMITED = "above-unlimited-peak"
-"""It takes more under a limit than it was seen to hold without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +112,6 @@ def _above(
             fails = k
     if serves is None:
         return Found(None, resolution, tuple(tried))
-    flags = (ABOVE_UNLIMITED,) if run(serves + 1) else (ABOVE_UNLIMITED, NOT_MONOTONIC)
+    flags = (ABOVE_UNLIMITED_PEAK,) if run(serves + 1) else (ABOVE_UNLIMITED_PEAK, NOT_MONOTONIC)
     capacity = base + serves * resolution
     return Found(capacity, (serves - fails) * resolution, tuple(tried), flags)

@@ -13,32 +13,17 @@ from allocmark.allocators.base import Allocator, Capability, Stats
 from allocmark.cuda import runtime
 from allocmark.experiments.shared.event_replay import Replay, Script, replay, spaced
 from allocmark.schema.figure import Figure, Kind
-from allocmark.schema.intervals import sampled_figure
+from allocmark.schema.flags import DOES_NOT_REPEAT
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics import fragmentation as metrics
 from allocmark.system.errors import NotMeasurableError
-
-METRICS: Mapping[str, str] = {
-    "peak_requested_bytes": "bytes",
-    "peak_allocated_bytes": "bytes",
-    "peak_reserved_bytes": "bytes",
-    "device_bytes": "bytes",
-    "waste_ratio": "ratio",
-    "largest_free_bytes": "bytes",
-    "segments": "segments",
-    "driver_allocs": "calls",
-    "driver_frees": "calls",
-    "retries": "retries",
-    "ooms": "failures",
-    "hit_share": "ratio",
-    "replay_seconds": "seconds",
-}
-"""Metric to unit, in the order of the table."""
 
 POINTS = 300
 _DEVICE_EVERY = 5
-"""A curve has `POINTS` points; the driver is asked at every fifth of them."""
+"""A curve has `POINTS` points; free memory is read at every fifth of them."""
 
 _FULLEST = 300
-"""Where only the driver can tell what is held, it is asked after so many events at the top."""
+"""Where only the driver knows what is held, free memory is read after so many events at the top."""
 
 DEVICE_METER = "cudaMemGetInfo, sampled"
 Curve = Mapping[str, Sequence[float]]
@@ -46,7 +31,7 @@ Curve = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """One run: metric to value (or to the reason why it has none), and its curve."""
+    """One run: metric's name to value (or to the reason why it has none), and its curve."""
 
     values: Mapping[str, float]
     reasons: Mapping[str, str]
@@ -110,40 +95,37 @@ class _Watch:
         last, script = self._last, self._script
         reserved = last.peak_reserved_bytes if self.counts_reserved else self._device_peak
         calls = self._since_start(lambda stats: stats.driver_allocs)
-        found: dict[str, float | None] = {
-            "peak_requested_bytes": result.peak_requested_bytes,
-            "peak_allocated_bytes": last.peak_allocated_bytes,
-            "peak_reserved_bytes": reserved,
-            "device_bytes": self._device_peak,
-            "waste_ratio": 1 - result.peak_requested_bytes / reserved if reserved else None,
-            "largest_free_bytes": self._largest_free,
-            "segments": self._segments(),
-            "driver_allocs": calls,
-            "driver_frees": self._since_start(lambda stats: stats.driver_frees),
-            "retries": self._since_start(lambda stats: stats.retries),
-            "ooms": self._since_start(lambda stats: stats.ooms) or 0,
-            "hit_share": None if calls is None else 1 - calls / max(1, script.allocations),
-            "replay_seconds": result.seconds,
+        found: dict[Metric, float | None] = {
+            metrics.PEAK_REQUESTED_BYTES: result.peak_requested_bytes,
+            metrics.PEAK_ALLOCATED_BYTES: last.peak_allocated_bytes,
+            metrics.PEAK_RESERVED_BYTES: reserved,
+            metrics.DEVICE_BYTES: self._device_peak,
+            metrics.WASTE_RATIO: 1 - result.peak_requested_bytes / reserved if reserved else None,
+            metrics.LARGEST_FREE_BYTES: self._largest_free,
+            # Of expandable segments torch counts none.
+            metrics.SEGMENTS: self._at_peak.segments or None,
+            metrics.DRIVER_ALLOCS: calls,
+            metrics.DRIVER_FREES: self._since_start(lambda stats: stats.driver_frees),
+            metrics.RETRIES: self._since_start(lambda stats: stats.retries),
+            metrics.OOMS: self._since_start(lambda stats: stats.ooms) or 0,
+            metrics.HIT_SHARE: None if calls is None else 1 - calls / max(1, script.allocations),
+            metrics.REPLAY_SECONDS: result.seconds,
         }
-        values = {name: value for name, value in found.items() if value is not None}
-        reasons = {name: self._why_missing(name) for name in METRICS if name not in values}
+        values = {metric.name: value for metric, value in found.items() if value is not None}
+        reasons = {m.name: self._why_missing(m) for m, value in found.items() if value is None}
         return Vector(values, reasons, not self.counts_reserved, self._columns)
 
     def _since_start(self, read: Callable[[Stats], int | None]) -> int | None:
         first, last = read(self._first), read(self._last)
         return None if first is None or last is None else last - first
 
-    def _segments(self) -> int | None:
-        """Return the segments at the peak; torch counts expandable ones as none."""
-        return self._at_peak.segments or None
-
-    def _why_missing(self, metric: str) -> str:
+    def _why_missing(self, metric: Metric) -> str:
         name = self._allocator.name
-        if metric == "largest_free_bytes":
+        if metric is metrics.LARGEST_FREE_BYTES:
             if Capability.CACHE not in self._allocator.capabilities:
                 return f"{name} keeps no free blocks"
             return f"{name} does not tell what free blocks it holds"
-        if metric == "segments":
+        if metric is metrics.SEGMENTS:
             return f"{name} does not count its segments"
         return f"{name} keeps no counter of this"
 
@@ -157,28 +139,19 @@ def figures(
     """
     axes = {"workload": workload}
     cells: list[Figure] = []
-    for metric, unit in METRICS.items():
-        reasons = [run.reasons[metric] for run in runs if metric in run.reasons]
-        if reasons:
-            cells.append(Figure(metric, unit, "exact", "none", axes, reason=reasons[0]))
+    for metric in metrics.VECTOR:
+        reason = next((r.reasons[metric.name] for r in runs if metric.name in r.reasons), None)
+        if reason is not None:
+            cells.append(metric.missing(reason, axes))
             continue
-        samples = [run.values[metric] for run in runs]
+        samples = [run.values[metric.name] for run in runs]
         kind, meter = _kind_and_meter(metric, script, allocator, runs[0].reserved_from_device)
         if kind != "exact":
-            cells.append(sampled_figure(metric, unit, kind, meter, axes, samples))
+            cells.append(metric.sampled(meter, axes, samples, kind=kind))
             continue
-        flags = ("does-not-repeat",) if len(set(samples)) > 1 else ()
-        cells.append(Figure(metric, unit, kind, meter, axes, samples[0], samples, flags=flags))
+        flags = (DOES_NOT_REPEAT,) if len(set(samples)) > 1 else ()
+        cells.append(metric.figure(meter, axes, samples[0], samples, flags=flags))
     return cells
-
-
-def missing(workload: str, reason: str) -> list[Figure]:
-    """Return the cells of a workload that could not be run."""
-    axes = {"workload": workload}
-    return [
-        Figure(metric, unit, "exact", "none", axes, reason=reason)
-        for metric, unit in METRICS.items()
-    ]
 
 
 def repeats_exactly(script: Script, allocator: Allocator) -> bool:
@@ -187,14 +160,14 @@ def repeats_exactly(script: Script, allocator: Allocator) -> bool:
 
 
 def _kind_and_meter(
-    metric: str, script: Script, allocator: Allocator, reserved_from_device: bool
+    metric: Metric, script: Script, allocator: Allocator, reserved_from_device: bool
 ) -> tuple[Kind, str]:
-    if metric == "replay_seconds":
+    if metric is metrics.REPLAY_SECONDS:
         return "time", "host clock"
-    if metric == "peak_requested_bytes":
+    if metric is metrics.PEAK_REQUESTED_BYTES:
         return "exact", "trace"
-    from_device = metric == "device_bytes" or (
-        reserved_from_device and metric in ("peak_reserved_bytes", "waste_ratio")
+    from_device = metric is metrics.DEVICE_BYTES or (
+        reserved_from_device and metric in (metrics.PEAK_RESERVED_BYTES, metrics.WASTE_RATIO)
     )
     # Other processes can disturb what the driver says is free.
     exact = repeats_exactly(script, allocator) and not from_device
