@@ -12,7 +12,7 @@ import pytest
 
 from allocmark import report
 from allocmark.commands import run_command
-from allocmark.commands.run_command import Options
+from allocmark.commands.run_command import RunOptions
 from allocmark.machine import frameworks
 from allocmark.machine.frameworks import Share
 from allocmark.measure import run, run_outcome
@@ -65,7 +65,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
 def test_a_subject_is_measured_under_the_stack_of_its_framework(
     sessions: list[Session], tmp_path: Path, subjects: list[str], stacks: list[str]
 ) -> None:
-    run_command.run(Options("quick", ["latency"], subjects, results=tmp_path / "results"))
+    run_command.run(RunOptions("quick", ["latency"], subjects, results=tmp_path / "results"))
     assert [session.stack.framework for session in sessions] == stacks
     assert len({session.run for session in sessions}) == 1
 
@@ -73,13 +73,13 @@ def test_a_subject_is_measured_under_the_stack_of_its_framework(
 def test_an_experiment_that_knows_none_of_the_subjects_is_said(
     sessions: list[Session], tmp_path: Path
 ) -> None:
-    asked = Options(
+    asked = RunOptions(
         results=tmp_path, experiments=("latency", "context"), subjects=("torch-native",)
     )
     with pytest.raises(AllocmarkError, match="context is not measured of torch-native, but of dri"):
         run_command.run(asked)
     # What is a subject of another experiment is no unknown name.
-    asked = Options(results=tmp_path, experiments=("latency",), subjects=("driver",))
+    asked = RunOptions(results=tmp_path, experiments=("latency",), subjects=("driver",))
     with pytest.raises(AllocmarkError, match="latency is not measured of driver, but of cuda-mal"):
         run_command.run(asked)
     assert not sessions
@@ -90,7 +90,7 @@ def test_a_first_document_of_a_stack_joins_the_run_of_the_other(
 ) -> None:
     results = tmp_path / "results"
     state = run_state.begin([results / "gpu" / "stack-of-torch" / "quick"])
-    run_command.run(Options("quick", ["latency"], ["tf-growth"], results=results))
+    run_command.run(RunOptions("quick", ["latency"], ["tf-growth"], results=results))
     assert [session.run for session in sessions] == [state.id]
 
 
@@ -101,8 +101,8 @@ def test_a_filtered_run_that_was_cut_off_is_carried_on_by_the_same_command(
     mine.write_text(MINE)
     results = tmp_path / "results"
 
-    def asked(*experiments: str, fresh: bool = False) -> Options:
-        return Options("quick", experiments, ["torch-native"], mine, results, fresh)
+    def asked(*experiments: str, fresh: bool = False) -> RunOptions:
+        return RunOptions("quick", experiments, ["torch-native"], mine, results, fresh)
 
     def stopped(*rest: object) -> Iterator[Path]:
         raise KeyboardInterrupt
@@ -133,7 +133,7 @@ def test_an_allocator_file_that_was_edited_is_measured_again(
     monkeypatch: pytest.MonkeyPatch, sessions: list[Session], tmp_path: Path
 ) -> None:
     mine = tmp_path / "mine.py"
-    options = Options("quick", ["latency"], ["torch-native"], mine, tmp_path / "results")
+    options = RunOptions("quick", ["latency"], ["torch-native"], mine, tmp_path / "results")
     for text in (MINE, f"{MINE}  # edited"):
         mine.write_text(text)
         monkeypatch.setattr(run_state, "finish_part", lambda folder, asked: None)
@@ -147,7 +147,7 @@ def test_a_run_without_a_single_figure_is_unclear_and_names_the_page(
     monkeypatch.setattr(run_outcome, "_has_a_figure", lambda path: False)
     with pytest.raises(run_outcome.NothingMeasuredError, match=str(tmp_path / "reports")) as raised:
         run_command.run(
-            Options("quick", ["latency"], ["torch-native"], results=tmp_path / "results")
+            RunOptions("quick", ["latency"], ["torch-native"], results=tmp_path / "results")
         )
     assert raised.value.exit_code == 3
 
@@ -164,7 +164,7 @@ def test_a_disk_that_fills_up_at_the_report_names_what_writes_it(
     monkeypatch.setattr(report, "write_report", full)
     results = tmp_path / "results"
     with pytest.raises(DiskFullError, match=f"allocmark report --results {results}$") as raised:
-        run_command.run(Options("quick", ["latency"], ["torch-native"], results=results))
+        run_command.run(RunOptions("quick", ["latency"], ["torch-native"], results=results))
     assert raised.value.exit_code == 3
     state = run_state.read(results / "gpu" / "stack-of-torch" / "quick")
     assert state and state.finished  # Nothing has to be measured again.
@@ -175,7 +175,9 @@ def test_a_report_that_will_have_no_place_is_said_before_anything_is_measured(
 ) -> None:
     (tmp_path / "mine-reports").touch()
     with pytest.raises(AllocmarkError, match="mine-reports is no folder") as raised:
-        run_command.run(Options("quick", ["latency"], ["torch-native"], results=tmp_path / "mine"))
+        run_command.run(
+            RunOptions("quick", ["latency"], ["torch-native"], results=tmp_path / "mine")
+        )
     assert raised.value.exit_code == 2
     assert not sessions
 
@@ -189,5 +191,5 @@ def test_ctrl_c_at_the_report_says_what_writes_it(
     monkeypatch.setattr(report, "write_report", stopped)
     with pytest.raises(RunStoppedError, match="all is measured and saved; write the report: "):
         run_command.run(
-            Options("quick", ["latency"], ["torch-native"], results=tmp_path / "results")
+            RunOptions("quick", ["latency"], ["torch-native"], results=tmp_path / "results")
         )

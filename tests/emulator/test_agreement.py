@@ -20,7 +20,7 @@ import pytest
 from allocmark.schema import documents
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Figure, Series
-from allocmark.tools.agreement_comparison import Comparison, compare
+from allocmark.tools.agreement_comparison import DocumentComparison, compare
 from allocmark.tools.agreement_events import counts
 from allocmark.workloads import catalog
 from tests.support.emulated_child import PRELUDE, environment, launcher
@@ -80,7 +80,9 @@ def chosen(place: int) -> Sequence[str]:
     return WORKLOADS[place % STEP :: STEP]
 
 
-def compared(names: Sequence[str], workloads: Sequence[Sequence[str]]) -> dict[str, Comparison]:
+def compared(
+    names: Sequence[str], workloads: Sequence[Sequence[str]]
+) -> dict[str, DocumentComparison]:
     """Replay on an emulated card as large as the record's, and compare each with its document."""
     asked = json.dumps(dict(zip(names, workloads, strict=True)))
     done = subprocess.run(
@@ -119,18 +121,18 @@ def skip_without(framework: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def torch_found() -> dict[str, Comparison]:
+def torch_found() -> dict[str, DocumentComparison]:
     skip_without("torch")
     return compared(TORCH, [chosen(place) for place in range(len(TORCH))])
 
 
 @pytest.fixture(scope="module")
-def tensorflow_found() -> dict[str, Comparison]:
+def tensorflow_found() -> dict[str, DocumentComparison]:
     skip_without("tensorflow")
     return compared(TENSORFLOW, [chosen(place) for place in range(len(TENSORFLOW))])
 
 
-def assert_equal(found: Comparison) -> None:
+def assert_equal(found: DocumentComparison) -> None:
     assert found.first_events == ()
     assert [cell for cell in found.cells if cell.share != 0] == []
     assert found.only_one == ()
@@ -140,13 +142,15 @@ def assert_equal(found: Comparison) -> None:
 
 
 @pytest.mark.parametrize("name", TORCH)
-def test_torch_is_hardware_s_at_every_event(torch_found: dict[str, Comparison], name: str) -> None:
+def test_torch_is_hardware_s_at_every_event(
+    torch_found: dict[str, DocumentComparison], name: str
+) -> None:
     assert_equal(torch_found[name])
 
 
 @pytest.mark.parametrize("name", TENSORFLOW)
 def test_tensorflow_is_hardware_s_at_every_event(
-    tensorflow_found: dict[str, Comparison], name: str
+    tensorflow_found: dict[str, DocumentComparison], name: str
 ) -> None:
     found = tensorflow_found[name]
     assert_equal(found)
@@ -154,7 +158,7 @@ def test_tensorflow_is_hardware_s_at_every_event(
     assert len(found.requests) == len(found.courses) >= 2
 
 
-def test_events_of_every_setting_are_on_record(torch_found: dict[str, Comparison]) -> None:
+def test_events_of_every_setting_are_on_record(torch_found: dict[str, DocumentComparison]) -> None:
     with_events = {name for name, found in torch_found.items() if counts(found.courses)[0]}
     assert with_events == {*TORCH} - {"cuda-malloc", "torch-nocache"}  # Their replays are slow.
 

@@ -17,20 +17,20 @@ from allocmark.gate.gating import gate
 from allocmark.nightly import night, state
 from allocmark.nightly.attribution import attribute
 from allocmark.nightly.factors import Factors, factors
-from allocmark.nightly.night import Options, run_night
+from allocmark.nightly.night import NightOptions, run_night
 from allocmark.nightly.state import Night
 from allocmark.store.runs import runs_below
 from allocmark.system.errors import AllocmarkError
 from tests.support.compare_samples import CONDITIONS, FACTS, STACK, document, exact, hits, put
 
-Measure = Callable[[Options, Night], None]
+Measure = Callable[[NightOptions, Night], None]
 _DAY = iter(range(1, 10_000))
 
 
 def _measured(value: float, driver: str = "580.1", torch: str = "2.11.0") -> Measure:
     """Return what stands for measuring: one document of that value, on that stack."""
 
-    def measure(options: Options, of: Night) -> None:
+    def measure(options: NightOptions, of: Night) -> None:
         facts = {**FACTS, "driver": driver, "torch": torch, "framework_version": torch}
         stamp = f"2026-11-01T00:{next(_DAY) % 60:02}:00Z"
         one = document(exact("ooms", value), run=of.folder.name, started=stamp, facts=facts)
@@ -44,7 +44,7 @@ def _night(
 ) -> tuple[Night, str]:
     monkeypatch.setattr(night, "_measure", measure)
     said: list[str] = []
-    done = run_night(Options(tmp_path / "record", tmp_path / "scratch", lane), said.append)
+    done = run_night(NightOptions(tmp_path / "record", tmp_path / "scratch", lane), said.append)
     return done, said[-1]
 
 
@@ -59,7 +59,7 @@ def test_the_first_night_has_nothing_to_be_held_against(
 def test_a_part_that_no_night_measured_before_is_a_first_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def other(options: Options, of: Night) -> None:
+    def other(options: NightOptions, of: Night) -> None:
         one = document(exact("ooms", 1), probe="streams", run="o", started="2026-11-02T00:00:00Z")
         path = put(of.results, one, "torch2.11.0-driver580.1")
         held = json.loads((path.parent / "run.state").read_text())
@@ -101,7 +101,7 @@ def test_a_measuring_that_was_stopped_stops_the_night(
 ) -> None:
     monkeypatch.setattr("allocmark.system.foreground.run", lambda *_: code)
     with pytest.raises(AllocmarkError, match="the same command carries the night on") as raised:
-        run_night(Options(tmp_path / "record", tmp_path / "scratch", "pinned"), print)
+        run_night(NightOptions(tmp_path / "record", tmp_path / "scratch", "pinned"), print)
     assert raised.value.exit_code == ended
 
 
@@ -122,7 +122,7 @@ def test_lanes_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_night_that_was_cut_off_is_carried_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def crash(options: Options, of: Night) -> None:
+    def crash(options: NightOptions, of: Night) -> None:
         raise AllocmarkError("measuring ended with exit code 3")
 
     _night(tmp_path, monkeypatch, _measured(1))
@@ -150,7 +150,7 @@ def test_what_is_measured_is_not_measured_again(
 def test_a_run_that_an_update_cut_off_is_not_gated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def updated(options: Options, of: Night) -> None:
+    def updated(options: NightOptions, of: Night) -> None:
         put(of.results, document(exact("ooms", 9)), "torch2.11.0-driver1", finished=False)
         _measured(1)(options, of)
 
@@ -242,7 +242,7 @@ def test_results_of_many_machines_merge_without_a_conflict(
         _git(clone, "checkout", "--quiet", "-b", alias)
         monkeypatch.setattr(night, "_measure", _measured(number))
         monkeypatch.setattr(night, "host_digest", lambda name=alias: name)
-        run_night(Options(clone / "nightly", tmp_path / "scratch" / alias, "pinned"), print)
+        run_night(NightOptions(clone / "nightly", tmp_path / "scratch" / alias, "pinned"), print)
         facts: Mapping[str, Any] = {**FACTS, "machine": alias}
         for driver in ("580.1", "581.2"):
             one = document(exact("ooms", number), facts=facts, conditions=CONDITIONS)
@@ -270,7 +270,7 @@ def test_a_record_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "record").write_text("a file")
     monkeypatch.setattr(night, "_measure", _measured(1))
     with pytest.raises(OSError, match="record"):
-        run_night(Options(tmp_path / "record", tmp_path / "scratch", "pinned"), print)
+        run_night(NightOptions(tmp_path / "record", tmp_path / "scratch", "pinned"), print)
 
 
 def test_what_a_night_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from allocmark.allocators.base import Allocator, Capability, Tier
-from allocmark.system.errors import AllocmarkError, UnknownNameError
+from allocmark.system.errors import AllocmarkError, lookup
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 """A name is that of documents, and a word of command lines and of asv's own files."""
@@ -57,10 +57,7 @@ def names(
 def select(names: Iterable[str], extra_file: Path | None = None) -> list[Allocator]:
     """Return the allocators of those names. Raises `UnknownNameError`."""
     known = registry(extra_file)
-    for name in names:
-        if name not in known:
-            raise UnknownNameError("allocator", name, list(known))
-    return [known[name] for name in names]
+    return [lookup("allocator", name, known) for name in names]
 
 
 @cache

@@ -37,7 +37,7 @@ def run(
     if quick and profile is not None:
         raise AllocmarkError(f"--quick and --profile {profile} ask for two profiles: give one")
     chosen = profile if profile is not None else "quick" if quick else "full"
-    options = run_command.Options(
+    options = run_command.RunOptions(
         chosen, experiment or (), allocator or (), allocator_file, results, fresh
     )
     typer.echo(run_command.run(options))

@@ -19,11 +19,17 @@ from allocmark.machine.places import CONFIG, found_project, reports_beside, resu
 from allocmark.measure.run import Plan, carry_out
 from allocmark.measure.run_outcome import raise_if_nothing_measured
 from allocmark.measure.stopping import RunStoppedError, stoppable
-from allocmark.system.errors import DISK_FULL, AllocmarkError, DiskFullError, UnknownNameError
+from allocmark.system.errors import (
+    DISK_FULL,
+    AllocmarkError,
+    DiskFullError,
+    UnknownNameError,
+    lookup,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RunOptions:
     """What the user requests. Without a filter (`experiments`, `subjects`, a file): all of it."""
 
     profile: str = "full"
@@ -44,7 +50,7 @@ class Options:
         return bool(self.experiments and self.subjects)
 
 
-def run(options: Options) -> Path:
+def run(options: RunOptions) -> Path:
     """Measure, write the report, and return the path of its page.
 
     Raises `AllocmarkError` for names that do not exist, where the run was stopped, and where
@@ -66,13 +72,12 @@ def run(options: Options) -> Path:
     return page
 
 
-def _profile(options: Options) -> Profile:
-    if options.profile not in PROFILES:
-        raise UnknownNameError("profile", options.profile, list(PROFILES))
-    return replace(PROFILES[options.profile], patient=options.names_documents)
+def _profile(options: RunOptions) -> Profile:
+    profile = lookup("profile", options.profile, PROFILES)
+    return replace(profile, patient=options.names_documents)
 
 
-def _whole(options: Options, profile: Profile, results: Path) -> list[Path]:
+def _whole(options: RunOptions, profile: Profile, results: Path) -> list[Path]:
     project = found_project()
     if project is None:
         raise AllocmarkError(
@@ -100,7 +105,7 @@ def _reported(results: Path) -> Path:
         raise DiskFullError(what, again) from error
 
 
-def _filtered(options: Options, profile: Profile, results: Path) -> Plan:
+def _filtered(options: RunOptions, profile: Profile, results: Path) -> Plan:
     known = registry(options.allocator_file)
     return Plan(
         results=results,
@@ -115,7 +120,7 @@ def _filtered(options: Options, profile: Profile, results: Path) -> Plan:
     )
 
 
-def _part(options: Options) -> str:
+def _part(options: RunOptions) -> str:
     """Return what is requested in words that do not depend on the order of its names."""
     words = [f"--experiment={name}" for name in sorted(set(options.experiments))]
     words += [f"--subject={name}" for name in sorted(set(options.subjects))]
@@ -125,7 +130,7 @@ def _part(options: Options) -> str:
     return shlex.join(words)
 
 
-def _subjects(options: Options, own: set[str]) -> list[str] | None:
+def _subjects(options: RunOptions, own: set[str]) -> list[str] | None:
     """Return the subjects requested: those named, else those of the user's file, else all."""
     known = registry(options.allocator_file)
     every = replace(PROFILES["full"], patient=options.names_documents)

@@ -32,9 +32,9 @@ def nightly(
     exit_regression: int = EXIT_REGRESSION,
 ) -> None:
     """Do a night, and print its summary."""
-    from allocmark.nightly.night import Options, run_night
+    from allocmark.nightly.night import NightOptions, run_night
 
-    options = Options(
+    options = NightOptions(
         record,
         scratch,
         lane,

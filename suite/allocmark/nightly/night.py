@@ -54,7 +54,7 @@ class _MeasuringError(AllocmarkError):
 
 
 @dataclass(frozen=True)
-class Options:
+class NightOptions:
     """What a night does.
 
     `record` holds the nights, `scratch` what is no record. `filters` are further arguments of
@@ -72,7 +72,7 @@ class Options:
     thresholds: Path | None = None
 
 
-def run_night(options: Options, say: Callable[[str], None]) -> Night:
+def run_night(options: NightOptions, say: Callable[[str], None]) -> Night:
     """Do what is left of the night. Raises `AllocmarkError` where a step fails: it is kept.
 
     The outcome of the returned night is ``first``, ``fine``, ``regression`` or ``unclear``.
@@ -96,7 +96,7 @@ def host_digest() -> str:
     return hashlib.sha256(words.encode()).hexdigest()[:12]
 
 
-def _measure(options: Options, night: Night) -> None:
+def _measure(options: NightOptions, night: Night) -> None:
     """Measure in a process of its own; what an earlier try finished is taken over."""
     _keep_pace(options.record, night)
     command = [sys.executable, "-m", "allocmark", "run", "--profile", night.profile]
@@ -116,7 +116,7 @@ def _keep_pace(record: Path, night: Night) -> None:
                 write_whole(kept, path.read_bytes())
 
 
-def _gate(options: Options, night: Night) -> Night:
+def _gate(options: NightOptions, night: Night) -> Night:
     earlier = [
         other
         for other in state.nights_of(options.record, night.lane)
@@ -148,7 +148,7 @@ def _gate(options: Options, night: Night) -> Night:
 
 
 def _gated(
-    options: Options,
+    options: NightOptions,
     night: Night,
     candidate: RecordedRun,
     earlier: Sequence[Night],
@@ -179,7 +179,7 @@ def _gated(
 
 
 def _measure_old(
-    options: Options, night: Night, candidate: RecordedRun, last: Night, emulated: bool
+    options: NightOptions, night: Night, candidate: RecordedRun, last: Night, emulated: bool
 ) -> MeasureOld | None:
     """Return how to measure with the software of the last good night, None if it is gone."""
     python = _interpreters(options.scratch).get(last.folder.name)
@@ -195,7 +195,7 @@ def _measure_old(
     return measure
 
 
-def _apart(options: Options, night: Night) -> Path:
+def _apart(options: NightOptions, night: Night) -> Path:
     """Return where a night keeps what is no record: readings taken again to settle something."""
     return options.scratch / "again" / night.folder.name
 

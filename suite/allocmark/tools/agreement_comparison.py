@@ -16,7 +16,7 @@ CURVE = "memory"
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CellPair:
     """A cell that both sides measured. `share` is the difference relative to hardware."""
 
     workload: str
@@ -37,11 +37,11 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class DocumentComparison:
     """One allocator's documents, compared. `only_one`: cells and curves that one side lacks."""
 
     allocator: str
-    cells: tuple[Cell, ...]
+    cells: tuple[CellPair, ...]
     readings: int
     readings_equal: int
     first_events: tuple[Event, ...]
@@ -58,7 +58,7 @@ class Comparison:
         return sum(cell.share == 0 for cell in self.cells)
 
     @property
-    def largest(self) -> Cell | None:
+    def largest(self) -> CellPair | None:
         """The cell in bytes that differs most, None where all are equal."""
         off = [cell for cell in self.cells if cell.share > 0 and cell.unit == "bytes"]
         return max(off, key=lambda cell: cell.share, default=None)
@@ -74,7 +74,7 @@ class Comparison:
         return cells and counted and not self.only_one
 
 
-def compare(hardware: Document, emulated: Document) -> Comparison:
+def compare(hardware: Document, emulated: Document) -> DocumentComparison:
     """Compare two documents of one probe and allocator; times are left out.
 
     Raises `AllocmarkError` if they are of different subjects, or the second is not emulated.
@@ -87,7 +87,7 @@ def compare(hardware: Document, emulated: Document) -> Comparison:
             f"{hardware.subject}: the first document must be of hardware, the second emulated"
         )
     a, b = _measured(hardware), _measured(emulated)
-    cells = tuple(Cell(*place, *a[place], b[place][1]) for place in a if place in b)
+    cells = tuple(CellPair(*place, *a[place], b[place][1]) for place in a if place in b)
     curves = [
         {_workload(series): series for series in d.series if series.name == CURVE}
         for d in (hardware, emulated)
@@ -107,7 +107,7 @@ def compare(hardware: Document, emulated: Document) -> Comparison:
         events += [found] if found else []
         only_one += _unmatched(workload, curves[0][workload], curves[1][workload])
     only_one += lacking(every)
-    return Comparison(
+    return DocumentComparison(
         allocator=hardware.subject,
         cells=cells,
         readings=readings,

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from allocmark.schema.documents import Document
 from allocmark.store.escape import markdown, markdown_line
 from allocmark.tools import agreement_events, agreement_requests
-from allocmark.tools.agreement_comparison import Comparison
+from allocmark.tools.agreement_comparison import DocumentComparison
 from allocmark.tools.agreement_events import Event
 
 FRAGMENTATION = "fragmentation"
 OTHERS = ("capacity", "placement", "pressure")
 """Experiments of which cells are compared, and nothing else."""
-Compared = tuple[Document, Document, Comparison]
+Compared = tuple[Document, Document, DocumentComparison]
 """A document of hardware, an emulated one, and what they come to."""
 
 _HEAD = ("experiment", "allocator", "cells", "equal")
@@ -67,7 +67,7 @@ def render(compared: Sequence[Compared], others: Sequence[Compared] = ()) -> str
     return "\n\n".join(parts) + "\n"
 
 
-def row(comparison: Comparison) -> list[str]:
+def row(comparison: DocumentComparison) -> list[str]:
     """Return an allocator's row; one without a cell on both sides says what is missing."""
     largest = comparison.largest
     numbers = [
@@ -86,12 +86,12 @@ def row(comparison: Comparison) -> list[str]:
     return [comparison.allocator, *(f"{n:,}" for n in numbers), *counted, share, where]
 
 
-def _cells_row(experiment: str, comparison: Comparison) -> list[str]:
+def _cells_row(experiment: str, comparison: DocumentComparison) -> list[str]:
     counts = (len(comparison.cells), comparison.cells_equal)
     return [experiment, comparison.allocator, *(f"{count:,}" for count in counts)]
 
 
-def _first_events(compared: Sequence[Comparison]) -> list[str]:
+def _first_events(compared: Sequence[DocumentComparison]) -> list[str]:
     """Return a line for each event, with all allocators that part there with the same readings."""
     found: dict[Event, list[str]] = {}
     for comparison in compared:

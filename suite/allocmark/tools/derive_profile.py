@@ -41,7 +41,7 @@ _SMALL_REQUEST = MIB
 Table = dict[str, int]
 
 
-class Source:
+class MachineDocuments:
     """The documents of one stack of one machine, each read once."""
 
     def __init__(self, machine: Path) -> None:
@@ -127,7 +127,7 @@ def write(results: Path, machine: str, out: Path) -> None:
 
 def derive(results: Path, machine: str) -> dict[str, Any]:
     """Return the profile of a machine as JSON holds it. Raises `AllocmarkError`."""
-    source = Source(results / machine)
+    source = MachineDocuments(results / machine)
     stack = source.document(_CONTEXT).stack
     gpu = str(stack["gpu"])
     if gpu not in _CHIPS:
@@ -155,7 +155,7 @@ def derive(results: Path, machine: str) -> dict[str, Any]:
     }
 
 
-def _context(source: Source, chip: _Chip) -> dict[str, Any]:
+def _context(source: MachineDocuments, chip: _Chip) -> dict[str, Any]:
     def process(stage: str, loading: str = "LAZY", name: str = "context.torch") -> int:
         return source.bytes(name, "stage_bytes", stage, loading, "nvml_process")
 
@@ -198,7 +198,7 @@ def _context(source: Source, chip: _Chip) -> dict[str, Any]:
     return lines
 
 
-def _call_times(source: Source) -> dict[str, Any]:
+def _call_times(source: MachineDocuments) -> dict[str, Any]:
     """Return the table of each call whose time can be told: bytes to nanoseconds, and its source.
 
     Of a pool only the call that makes it grow is timed: one that does not costs what it costs here.

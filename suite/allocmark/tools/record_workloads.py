@@ -20,7 +20,13 @@ from pathlib import Path
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
-from allocmark.system.errors import EXIT_FINE, AllocmarkError, UnknownNameError, user_message
+from allocmark.system.errors import (
+    EXIT_FINE,
+    AllocmarkError,
+    UnknownNameError,
+    lookup,
+    user_message,
+)
 from allocmark.workloads import trace_file
 from allocmark.workloads.programs import NAMES
 
@@ -43,11 +49,9 @@ def run(name: str, setting: str, out: Path, steps: int | None = None, device: in
 
     Raises `UnknownNameError`, or `AllocmarkError` with the process's last words if it fails.
     """
-    known = settings()
     if name not in NAMES:
         raise UnknownNameError("program", name, list(NAMES))
-    if setting not in known:
-        raise UnknownNameError("torch setting", setting, list(known))
+    allocator = lookup("torch setting", setting, settings())
     # What the user exported for other programs must not change what is recorded.
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTORCH_")}
     request = {"program": name, "setting": setting, "steps": steps, "device": device}
@@ -59,7 +63,7 @@ def run(name: str, setting: str, out: Path, steps: int | None = None, device: in
                 "allocmark.tools.recording_process",
                 json.dumps({**request, "out": str(out)}),
             ],
-            env={**clean, **known[setting].environment},
+            env={**clean, **allocator.environment},
             capture_output=True,
             timeout=_LIMIT_S,
             check=False,

@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-from allocmark.system.errors import AllocmarkError, UnknownNameError
+from allocmark.system.errors import AllocmarkError, lookup
 from allocmark.workloads.building import WORKLOADS, Draws, Workload
 from allocmark.workloads.event_trace import Trace
 
@@ -33,10 +33,8 @@ def generate(name: str, scale: float = 1.0, seed: int = DEFAULT_SEED) -> Trace:
     `scale` is from 1/64 to 256; what it scales is in each maker's docstring. Raises
     `UnknownNameError` for another name, `AllocmarkError` for another scale.
     """
-    known = registry()
-    if name not in known:
-        raise UnknownNameError("workload", name, list(known))
+    workload = lookup("workload", name, registry())
     if not _SMALLEST_SCALE <= scale <= _LARGEST_SCALE:
         raise AllocmarkError(f"scale {scale} is not from 1/64 to 256: choose one in that range")
-    trace = known[name].make(Draws(seed), scale)
+    trace = workload.make(Draws(seed), scale)
     return trace.build(name, {"kind": "seeded", "seed": seed, "scale": scale})
