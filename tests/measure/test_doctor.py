@@ -144,13 +144,7 @@ def test_a_full_gpu_skips_what_does_not_fit(nvml: FakeNvml, tmp_path: Path) -> N
     ],
 )
 def test_each_mode(
-    nvml: FakeNvml,
-    tmp_path: Path,
-    function: str,
-    answer: Any,
-    check: str,
-    level: str,
-    code: int,
+    nvml: FakeNvml, tmp_path: Path, function: str, answer: Any, check: str, level: str, code: int
 ) -> None:
     nvml.says(function, lambda handle: answer)
     findings = examine(tmp_path)

@@ -168,12 +168,7 @@ def test_a_run_carried_on_takes_over_what_it_has(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"run": "run-2"},
-        {"takes_over": False},
-        {"stack": FakeStack(driver="2")},
-    ],
+    "change", [{"run": "run-2"}, {"takes_over": False}, {"stack": FakeStack(driver="2")}]
 )
 def test_what_another_run_or_stack_measured_is_measured_again(
     opened: Session, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]
@@ -247,11 +242,7 @@ def test_a_full_disk_stops_with_a_sentence_and_keeps_what_was_saved(
 def test_a_signal_stops_with_a_sentence(number: signal.Signals) -> None:
     kept = {other: signal.getsignal(other) for other in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with (
-            pytest.raises(RunStoppedError, match="same command goes on"),
-            stoppable(),
-            stoppable(),
-        ):
+        with pytest.raises(RunStoppedError, match="same command goes on"), stoppable(), stoppable():
             try:
                 os.kill(os.getpid(), number)
             finally:  # Impatience changes nothing, neither while it cleans up nor after.
