@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from allocmark.measure.session import NOT_REACHED
 from allocmark.schema import documents, run_state
+from allocmark.schema.notes import NOT_REACHED
 from tests.support.clone import Clone
 
 WAIT_S = 60

@@ -21,11 +21,12 @@ from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.machine.frameworks import Share
 from allocmark.measure import session
-from allocmark.measure.session import NOT_REACHED, Session, mark_rest, measure_experiments
+from allocmark.measure.session import Session, mark_rest, measure_experiments
 from allocmark.measure.stopping import RunStoppedError, stoppable
 from allocmark.schema import documents, run_state
 from allocmark.schema.documents import Document, Failure
 from allocmark.schema.figure import Figure, Series
+from allocmark.schema.notes import NOT_REACHED
 from allocmark.system.errors import NewerDocumentError, NotMeasurableError, UnreadableDocumentError
 
 FIGURE = Figure("x_bytes", "bytes", "exact", "meter", {}, 1.0)

@@ -78,6 +78,7 @@ class ResultFile:
 
         `benchmarks` are asv's, with the cells that are selected. Raises `DocumentError`, `OSError`.
         """
+        self._results.load_data(self._folder)  # Again: now nobody else writes it.
         machine = Machine()
         vars(machine).update(self._machine)
         machine.save(self._folder)

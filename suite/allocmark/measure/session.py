@@ -29,6 +29,7 @@ from allocmark.measure.core_speed import core_speed_ns
 from allocmark.measure.stopping import RunStoppedError
 from allocmark.schema import documents
 from allocmark.schema.documents import Document, Failure
+from allocmark.schema.notes import NOT_REACHED, START
 from allocmark.schema.run_state import now
 from allocmark.system.errors import (
     DISK_FULL,
@@ -39,8 +40,6 @@ from allocmark.system.errors import (
 )
 from allocmark.system.progress import Progress
 
-NOT_REACHED = "run"
-"""The stage of the failure that stands for everything a stopped run did not come to."""
 _STOPPED_BEFORE = "the run was stopped before this was measured"
 
 
@@ -80,16 +79,12 @@ def subjects_of(
 ) -> list[str]:
     """Return the experiment's subjects that are measured under one stack, in order."""
     subjects = experiment.subjects(allocators, profile)
-    return [
-        subject
-        for subject in subjects
-        if share is None or share.holds(experiment.framework(subject, allocators))
-    ]
+    return [s for s in subjects if not share or share.holds(experiment.framework(s, allocators))]
 
 
 def measure_experiments(
     session: Session,
-    experiments: Sequence[Experiment],
+    experiments: Iterable[Experiment],
     allocators: Sequence[Allocator],
     only: Collection[str] | None = None,
 ) -> Iterator[Path]:
@@ -99,59 +94,20 @@ def measure_experiments(
     """
     # All are read first, also where none is taken over: one of a newer allocmark, or
     # one that cannot be read, ends the run before anything replaces it.
-    plans = [_plan(session, experiment, allocators, only) for experiment in experiments]
-    requests = [r for plan in plans for one in plan.asked.values() for r in one.requests]
+    tasks = [
+        _planned(session, task, allocators)
+        for task in _tasks(session, experiments, allocators, only)
+    ]
     # One queue for all: the processes of the next documents import while this one's measure.
-    with closing(launch_all(requests)) as outcomes:
-        for plan in plans:
-            yield from _carry_out(session, plan, outcomes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """The subjects of one experiment in order; those not `asked` have their document already."""
-
-    experiment: Experiment
-    subjects: Sequence[str]
-    asked: Mapping[str, _Asked]
-
-
-def _plan(
-    session: Session,
-    experiment: Experiment,
-    allocators: Sequence[Allocator],
-    only: Collection[str] | None,
-) -> _Plan:
-    chosen = _chosen(session, experiment, allocators, only)
-    belongs = {s: _is_done(session.path(experiment, s), session) for s in chosen}
-    done = {s for s in chosen if belongs[s] and session.takes_over}
-    asked = {s: _asked(session, experiment, s, allocators) for s in chosen if s not in done}
-    return _Plan(experiment, chosen, asked)
-
-
-def _chosen(
-    session: Session,
-    experiment: Experiment,
-    allocators: Sequence[Allocator],
-    only: Collection[str] | None,
-) -> list[str]:
-    subjects = subjects_of(session.share, experiment, allocators, session.profile)
-    return [subject for subject in subjects if only is None or subject in only]
-
-
-def _carry_out(session: Session, plan: _Plan, outcomes: Iterator[ChildOutcome]) -> Iterator[Path]:
-    experiment = plan.experiment
-    for number, subject in enumerate(plan.subjects, 1):
-        path = session.path(experiment, subject)
-        title = f"{experiment.name} {subject} ({number}/{len(plan.subjects)})"
-        if subject not in plan.asked:
-            session.progress.end(f"{title}: taken over from the run that was cut off")
-        else:
-            asked = plan.asked[subject]
-            document = _measure(session, experiment, subject, asked, outcomes, title)
-            _write(path, document)
-            session.progress.end(f"{title}: {_summary(document)}")
-        yield path
+    with closing(launch_all([r for task in tasks for r in task.requests])) as outcomes:
+        for task in tasks:
+            if task.is_done:
+                session.progress.end(f"{task.title}: taken over from the run that was cut off")
+            else:
+                document = _measure(session, task, outcomes)
+                _write(task.path, document)
+                session.progress.end(f"{task.title}: {_summary(document)}")
+            yield task.path
 
 
 def mark_rest(
@@ -164,19 +120,55 @@ def mark_rest(
 
     The subjects are those of `measure_experiments`.
     """
+    for task in _tasks(session, experiments, allocators, only):
+        try:
+            if not task.path.exists():
+                stopped = [Failure(NOT_REACHED, _STOPPED_BEFORE)]
+                documents.write(task.path, replace(_blank(session, task), failures=stopped))
+        except OSError:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One document: there is one of this run, or what `requests` ask for makes it.
+
+    `failures` say why nothing can be requested.
+    """
+
+    experiment: Experiment
+    subject: str
+    path: Path
+    title: str
+    is_done: bool = False
+    requests: Sequence[Request] = ()
+    failures: Sequence[Failure] = ()
+
+
+def _tasks(
+    session: Session,
+    experiments: Iterable[Experiment],
+    allocators: Sequence[Allocator],
+    only: Collection[str] | None,
+) -> Iterator[_Task]:
     for experiment in experiments:
-        for subject in _chosen(session, experiment, allocators, only):
-            path = session.path(experiment, subject)
-            try:
-                if not path.exists():
-                    blank = _blank(session, experiment, subject)
-                    stopped = replace(blank, failures=[Failure(NOT_REACHED, _STOPPED_BEFORE)])
-                    documents.write(path, stopped)
-            except OSError:
-                return
+        subjects = subjects_of(session.share, experiment, allocators, session.profile)
+        chosen = [subject for subject in subjects if only is None or subject in only]
+        for number, subject in enumerate(chosen, 1):
+            title = f"{experiment.name} {subject} ({number}/{len(chosen)})"
+            yield _Task(experiment, subject, session.path(experiment, subject), title)
 
 
-def _is_done(path: Path, session: Session) -> bool:
+def _planned(session: Session, task: _Task, allocators: Sequence[Allocator]) -> _Task:
+    if _is_of_this_run(task.path, session) and session.takes_over:
+        return replace(task, is_done=True)
+    try:
+        return replace(task, requests=_requests(session, task, allocators))
+    except NotMeasurableError as error:
+        return replace(task, failures=[Failure(START, str(error))])
+
+
+def _is_of_this_run(path: Path, session: Session) -> bool:
     try:
         document = documents.read(path)
     except (NewerDocumentError, UnreadableDocumentError):
@@ -193,52 +185,45 @@ def _is_done(path: Path, session: Session) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The processes of one document, or why there are none."""
+def _requests(session: Session, task: _Task, allocators: Sequence[Allocator]) -> list[Request]:
+    experiment = task.experiment
+    requests = experiment.requests(task.subject, session.profile, allocators)
+    scaled = bool(requests) and experiment.paced
+    speed_ns = core_speed_ns(session.results, session.stack.machine) if scaled else None
+    return [
+        replace(
+            request,
+            environment=dict(request.environment),  # Read-only mappings cannot be sent.
+            device=session.device,
+            allocator_file=session.allocator_file,
+            fixed_addresses=experiment.paced,
+            alone=experiment.alone,
+            pace_ns=speed_ns,
+        )
+        for request in requests
+    ]
 
-    requests: Sequence[Request] = ()
-    failures: Sequence[Failure] = ()
 
-
-def _asked(
-    session: Session, experiment: Experiment, subject: str, allocators: Sequence[Allocator]
-) -> _Asked:
-    try:
-        return _Asked(_requests(session, experiment, subject, allocators))
-    except NotMeasurableError as error:
-        return _Asked(failures=[Failure("start", str(error))])
-
-
-def _measure(
-    session: Session,
-    experiment: Experiment,
-    subject: str,
-    asked: _Asked,
-    stream: Iterator[ChildOutcome],
-    title: str,
-) -> Document:
-    blank, begin = _blank(session, experiment, subject), time.monotonic()
+def _measure(session: Session, task: _Task, stream: Iterator[ChildOutcome]) -> Document:
+    blank, begin = _blank(session, task), time.monotonic()
     before = _conditions(session)
     outcomes: list[ChildOutcome] = []
-    failures = list(asked.failures)
-    session.progress.begin(title, len(asked.requests))
-    for outcome in islice(stream, len(asked.requests)):
+    failures = list(task.failures)
+    session.progress.begin(task.title, len(task.requests))
+    for outcome in islice(stream, len(task.requests)):
         outcomes.append(outcome)
         failures += outcome.failures
         session.progress.step(len(outcomes))
-    figures = outcomes_of.combined(experiment, outcomes, failures)
+    figures = outcomes_of.combined(task.experiment, outcomes, failures)
     if not figures and not failures:
-        failures.append(Failure("start", "nothing was reported"))
+        failures.append(Failure(START, "nothing was reported"))
+    in_processes = round(sum(outcome.seconds for outcome in outcomes), 3)
     conditions = {
         "before": before,
         "after": _conditions(session),
         "notes": outcomes_of.notes(outcomes),
         "processes": len(outcomes),
-        "seconds": {
-            "processes": round(sum(o.seconds for o in outcomes), 3),
-            **outcomes_of.spent(outcomes),
-        },
+        "seconds": {"processes": in_processes, **outcomes_of.spent(outcomes)},
     }
     return replace(
         blank,
@@ -251,41 +236,21 @@ def _measure(
     )
 
 
-def _requests(
-    session: Session, experiment: Experiment, subject: str, allocators: Sequence[Allocator]
-) -> list[Request]:
-    asked = experiment.requests(subject, session.profile, allocators)
-    paced = bool(asked) and experiment.paced
-    pace_ns = core_speed_ns(session.results, session.stack.machine) if paced else None
-    return [
-        replace(
-            request,
-            environment=dict(request.environment),  # Read-only mappings cannot be sent.
-            device=session.device,
-            allocator_file=session.allocator_file,
-            fixed_addresses=experiment.paced,
-            alone=experiment.alone,
-            pace_ns=pace_ns,
-        )
-        for request in asked
-    ]
-
-
 def _conditions(session: Session) -> Mapping[str, Any]:
     conditions: Mapping[str, Any] = read_conditions(session.device).to_json()
     return conditions
 
 
-def _blank(session: Session, experiment: Experiment, subject: str) -> Document:
+def _blank(session: Session, task: _Task) -> Document:
     """Return a document, begun now, in which nothing is measured yet."""
     return Document(
-        probe=experiment.name,
-        subject=subject,
+        probe=task.experiment.name,
+        subject=task.subject,
         profile=session.profile.name,
         run=session.run,
         started=now(),
         seconds=0.0,
-        command=rerun_command(session, experiment, subject),
+        command=_rerun_command(session, task),
         suite=__version__,
         emulated=session.stack.emulated,
         stack=session.stack.to_json(),
@@ -293,10 +258,10 @@ def _blank(session: Session, experiment: Experiment, subject: str) -> Document:
     )
 
 
-def rerun_command(session: Session, experiment: Experiment, subject: str) -> str:
+def _rerun_command(session: Session, task: _Task) -> str:
     """Return the command line that measures this document alone."""
     words = ["allocmark", "emulate", "--"] if session.stack.emulated else []
-    words += ["allocmark", "run", "--experiment", experiment.name, "--subject", subject]
+    words += ["allocmark", "run", "--experiment", task.experiment.name, "--subject", task.subject]
     words += ["--profile", session.profile.name]
     if session.allocator_file is not None:
         words += ["--allocator-file", session.allocator_file.name]
