@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from allocmark.claims.claim import Ruling
+from allocmark.claims.core.claim import Ruling
 from allocmark.report.page import page
 from allocmark.schema.figure import Figure
 from allocmark.store.frame import load
@@ -42,8 +42,7 @@ def test_axes_that_are_not_what_they_should_be(tmp_path: Path, how: str) -> None
     (part,) = page(load(tmp_path)).parts
     for one in part.judged:
         if one.verdict.ruling is Ruling.NOT_MEASURED:
-            assert one.verdict.say(one.verdict.reason, "en")
-            assert one.verdict.say(one.verdict.reason, "zh")
+            assert str(one.verdict.filled(one.verdict.reason))
 
 
 def test_every_figure_without_a_value(tmp_path: Path) -> None:
@@ -56,5 +55,5 @@ def test_every_figure_without_a_value(tmp_path: Path) -> None:
         report_samples.put(tmp_path, report_samples.document(probe, subject, figures))
     (part,) = page(load(tmp_path)).parts
     assert {one.verdict.ruling for one in part.judged} == {Ruling.NOT_MEASURED}
-    told = [one.verdict.say(one.verdict.reason, "en") for one in part.judged]
+    told = [str(one.verdict.filled(one.verdict.reason)) for one in part.judged]
     assert sum(HOSTILE in reason for reason in told) > 20

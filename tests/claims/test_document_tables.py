@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from allocmark.claims import catalog
-from allocmark.claims.functions import FUNCTIONS
-from allocmark.claims.headlines import headlines
 from allocmark.report import markdown
 from allocmark.report.flow_chart import flow_chart
 from allocmark.report.page import Section, page
+from allocmark.report.translation import rendered
 from allocmark.store.panel import Panel
 from allocmark.store.table import Table
 from tests.support import claims_samples as samples
@@ -65,17 +64,17 @@ def test_the_cells_of_a_table_are_functions_of_their_rows() -> None:
             cell for row in table.rows for cell in row if cell.rows and cell.value is not None
         ):
             told = [values[index] for index in cell.rows]
-            made = FUNCTIONS[cell.function](told, *cell.given) if cell.function else told[0]
+            made = cell.function(told) if cell.function else told[0]
             assert cell.value == made
 
 
 def test_the_first_screen_has_five_figures_of_what_was_measured() -> None:
-    shown = headlines(catalog.verdicts(samples.panel()))
+    shown = catalog.headlines(catalog.verdicts(samples.panel()))
     assert [one.id for one in shown] == [
         *("ctx-ignored", "pt-empty-cache", "pt-no-lock", "tf-greedy", "rule-30")
     ]
-    assert "{" not in "".join(one.what.en + one.what.zh for one in shown)
-    emulated = headlines(catalog.verdicts(samples.panel(True)))
+    assert "{" not in "".join(f"{one.what}{rendered(one.what, 'zh')}" for one in shown)
+    emulated = catalog.headlines(catalog.verdicts(samples.panel(True)))
     assert len(emulated) == len(shown)
     assert {"ctx-ignored", "pt-no-lock"}.isdisjoint(one.id for one in emulated)
 

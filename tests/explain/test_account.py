@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocmark.claims import diagnosis
-from allocmark.claims.claim import Claim, Ruling, Verdict
-from allocmark.claims.text import Text
+from allocmark.claims import catalog
+from allocmark.claims.core.claim import Claim, Ruling, Verdict
 from allocmark.explain import devices as cards
 from allocmark.explain import rules
 from allocmark.explain.account import take_apart
@@ -22,6 +21,7 @@ from allocmark.explain.explain import ProcessReport
 from allocmark.explain.formats import as_text
 from allocmark.explain.measured_facts import RULES, MeasuredFacts
 from allocmark.explain.process import Process
+from allocmark.system.message import Message
 from allocmark.system.units import MIB
 from tests.support import claims_samples
 
@@ -54,10 +54,10 @@ class Measured(MeasuredFacts):
 
     def verdicts(self) -> list[tuple[Claim, Verdict]]:
         rulings = self.__dict__["rulings"]
-        condition = Text("Only sometimes.", "")
+        condition = Message("Only sometimes.")
         return [
             (claim, Verdict(rulings[claim.id.replace("-", "_")], condition=condition))
-            for claim in diagnosis.CLAIMS
+            for claim in RULES
             if claim.id.replace("-", "_") in rulings
         ]
 
@@ -161,7 +161,7 @@ def test_only_rules_that_hold_are_applied_and_the_others_are_named() -> None:
 def test_a_rule_that_was_not_measured_says_why() -> None:
     known = Measured(rule_30=Ruling.NOT_MEASURED)
     ((claim, verdict),) = known.verdicts()
-    shown = replace(verdict, reason=Text("no figure\x1b for {{x}}", ""))
+    shown = replace(verdict, reason=Message("no figure\x1b for {{x}}"))
     known.__dict__["verdicts"] = lambda: [(claim, shown)]
     _, others = said(card(800), _TORCH, known=known)
     assert others == (
@@ -201,8 +201,7 @@ def test_without_results_no_rule_is_applied() -> None:
 
 
 def test_every_rule_is_a_claim() -> None:
-    assert set(RULES) <= {claim.id for claim in diagnosis.CLAIMS}
-    assert set(RULES) == set(rules._FINDINGS)
+    assert set(RULES) <= set(catalog.claims())
 
 
 def _told(visible: str | None, *devices: dict[str, Any]) -> CounterReport:

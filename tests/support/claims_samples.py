@@ -10,18 +10,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from allocmark.allocators.tensorflow_gpu import GREEDY, GROWTH, LIMIT
+from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE, NO_CACHE
 from allocmark.claims import catalog
-from allocmark.claims.claim import Verdict
-from allocmark.claims.judge import ruled
+from allocmark.claims.core.claim import Verdict
+from allocmark.claims.core.judging import verdict_on
 from allocmark.schema.figure import Figure
+from allocmark.schema.metrics import pressure
 from allocmark.store.frame import Store, load
 from allocmark.store.panel import Panel, panels
 from allocmark.system.units import GIB, MIB
 from tests.support import report_samples as samples
 
 Axes = Mapping[str, Any]
-NATIVE, EXPANDABLE, NO_CACHE = "torch-native", "torch-expandable", "torch-nocache"
-GREEDY, GROWTH, LIMIT = "tf-greedy", "tf-growth", "tf-limit"
 WORKLOADS = ("a", "b", "c", "d")
 
 
@@ -94,22 +95,12 @@ def _context() -> dict[At, float]:
     )
 
 
-POINTS = (
-    "before",
-    "1 GiB taken",
-    "half freed",
-    "half freed, cache emptied",
-    "all freed",
-    "all freed, cache emptied",
-)
-
-
 def _torch() -> dict[At, float]:
     made: dict[At, float] = {}
     live = (0, 1024, 512, 512, 0, 0)
     pinned = (0, 12, 524, 524, 0, 0)
     whole = (0, 0, 0, 0, 1036, 0)
-    for point, used, stuck, free in zip(POINTS, live, pinned, whole, strict=True):
+    for point, used, stuck, free in zip(pressure.POINTS, live, pinned, whole, strict=True):
         reserved = used + stuck + free
         counters = {
             "allocated": used,
@@ -129,7 +120,7 @@ def _torch() -> dict[At, float]:
         for why, mib in whys.items():
             made[at("pressure", NATIVE, "kept_bytes", why=why, point=point)] = mib * MIB
         made[at("pressure", NATIVE, "summary_agrees", point=point)] = 1
-        agrees = float(point not in POINTS[2:4])
+        agrees = float(point not in pressure.POINTS[2:4])
         made[at("pressure", EXPANDABLE, "summary_agrees", point=point)] = agrees
     for asked, taken in ((MIB, 2), (2 * MIB, 20), (100 * MIB, 100)):
         made[at("pressure", NATIVE, "first_reserved_bytes", bytes=asked)] = taken * MIB
@@ -312,8 +303,8 @@ def judged(claim_id: str, changes: Sequence[tuple[At, float]] = ()) -> Verdict:
     """Return the verdict on a claim after some figures of the record were changed."""
     if not changes:
         return verdicts()[claim_id]
-    claim = next(claim for claim in catalog.CLAIMS if claim.id == claim_id)
-    return ruled(claim, changed(changes))
+    claim = next(claim for claim in catalog.claims() if claim.id == claim_id)
+    return verdict_on(claim, changed(changes))
 
 
 def changed(changes: Sequence[tuple[At, float]]) -> Panel:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from allocmark.claims.text import Text as ClaimText
 from allocmark.report import plots
 from allocmark.report.disturbed import disturbed
 from allocmark.report.notes import Notes, apart
@@ -90,7 +89,7 @@ def untranslated(texts: Iterable[Text], known: Iterable[str] = ()) -> list[str]:
 
 def _unknown(text: Text, known: set[str]) -> Iterator[str]:
     if isinstance(text, Message):
-        if text.id not in catalog()["messages"] and not isinstance(text, ClaimText):
+        if text.id not in catalog()["messages"]:
             yield text.id
         for _, value in text.values:
             yield from _unknown(value, known)

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from allocmark.claims import (
-    comparison,
-    context,
-    diagnosis,
-    flow,
-    judge,
-    tensorflow,
-    tensorflow_pairs,
-    torch_cache,
-    torch_counters,
-    torch_traits,
-)
-from allocmark.claims.claim import Claim, Judged
+import importlib
+import pkgutil
+from collections.abc import Sequence
+
+from allocmark import claims as package
+from allocmark.claims.core.claim import Claim, Headline, Judgement, Section
+from allocmark.claims.core.judging import judge
 from allocmark.store.panel import Panel
 
-CLAIMS: tuple[Claim, ...] = (
-    *context.CLAIMS,
-    *torch_cache.CLAIMS,
-    *torch_counters.CLAIMS,
-    *torch_traits.CLAIMS,
-    *tensorflow.CLAIMS,
-    *tensorflow_pairs.CLAIMS,
-    *comparison.CLAIMS,
-    *flow.CLAIMS,
-    *diagnosis.CLAIMS,
-)
+HEADLINES = 5
+"""How many figures the first screen has, for whoever reads nothing else."""
 
 
-def verdicts(panel: Panel) -> tuple[Judged, ...]:
+def claims() -> tuple[Claim, ...]:
+    """Return every claim of the package: each `Claim` that a module below it defines is found."""
+    modules = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    found = [
+        value
+        for module in modules
+        for value in vars(importlib.import_module(module.name)).values()
+        if isinstance(value, Claim)
+    ]
+    sections = list(Section)
+    return tuple(sorted(found, key=lambda claim: (sections.index(claim.section), claim.order)))
+
+
+def verdicts(panel: Panel) -> tuple[Judgement, ...]:
     """Return the verdict on every claim from what a panel shows."""
-    return judge.judge(CLAIMS, panel)
+    return judge(claims(), panel)
+
+
+def headlines(judgements: Sequence[Judgement]) -> tuple[Headline, ...]:
+    """Return the first figures that there are, the best first; fewer where less was measured."""
+    found = []
+    for judgement in judgements:
+        shown, verdict = judgement.claim.first_screen, judgement.verdict
+        if shown is not None and (evidence := verdict.find(shown.evidence)) is not None:
+            words = verdict.filled(shown.words)
+            headline = Headline(judgement.claim.id, words, evidence, judgement.caution)
+            found.append((shown.rank, headline))
+    found.sort(key=lambda ranked: ranked[0])
+    return tuple(headline for _, headline in found[:HEADLINES])

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from allocmark.claims import diagnosis
-from allocmark.claims.case import Case, MissingFigureError, Row
-from allocmark.claims.claim import Claim, Verdict
-from allocmark.claims.context import metered
-from allocmark.claims.judge import rests_on, ruled
+from allocmark.claims.core.claim import Claim, Verdict
+from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
+from allocmark.claims.core.judging import rests_on, verdict_on
+from allocmark.claims.diagnosis import cache_share, retries, several_contexts
+from allocmark.claims.shared.context import DRIVER, total
+from allocmark.schema.metrics import context, pressure
 from allocmark.store import frame
 from allocmark.store.panel import Panel, panels
 from allocmark.system.errors import AllocmarkError
 
-RULES = ("ctx-multiple", "rule-30", "rule-retries")
-"""The diagnostic rules, by the ids of their claims."""
-_EXPERIMENTS = ("context", "pressure")
+RULES = (several_contexts.CLAIM, cache_share.CLAIM, retries.CLAIM)
+"""The claims that state the diagnostic rules."""
+_EXPERIMENTS = (context.EXPERIMENT, pressure.EXPERIMENT)
 MEASURE = "allocmark run " + " ".join(f"--experiment {name}" for name in _EXPERIMENTS)
 """The command that measures what is needed here."""
 
@@ -38,20 +39,14 @@ class MeasuredFacts:
         if self.panel is None:
             return None
         try:
-            return metered(
-                Case(self.panel),
-                "total_bytes",
-                subject="driver",
-                stage="context",
-                module_loading="LAZY",
-            )
+            return total(EvidenceCollector(self.panel), DRIVER, context.CONTEXT)
         except MissingFigureError:
             return None
 
     @property
     def context_bytes(self) -> int | None:
         """What a context takes before anything is done with it; None where it is not known."""
-        return None if self._context is None else round(self._context.value)
+        return None if self._context is None else round(self._context)
 
     @property
     def context_note(self) -> str:
@@ -64,13 +59,12 @@ class MeasuredFacts:
         """Return the verdict on each rule, nothing without results."""
         if self.panel is None:
             return []
-        claims = [claim for claim in diagnosis.CLAIMS if claim.id in RULES]
-        return [(claim, ruled(claim, self.panel)) for claim in claims]
+        return [(claim, verdict_on(claim, self.panel)) for claim in RULES]
 
     def caution(self, verdict: Verdict) -> str:
         """Return on what a verdict rests where that is little, else nothing."""
         basis = None if self.panel is None else rests_on(verdict, self.panel)
-        return basis.words.en if basis is not None and basis.few else ""
+        return str(basis.words) if basis is not None and basis.few else ""
 
 
 def load(root: Path, must_be: bool) -> list[Panel]:
@@ -102,7 +96,7 @@ def find(results: Sequence[Panel], gpu: str, driver: str, emulated: bool) -> Mea
 def _rank(panel: Panel, driver: str) -> tuple[bool, bool, str]:
     """Return how well a panel answers for a driver: one GPU may have results in two folders."""
     newest = max(panel.store.sources[index].document.started for index in panel.shown)
-    return _of(panel, "driver") == driver, bool(panel.sources("context")), newest
+    return _of(panel, "driver") == driver, bool(panel.sources(context.EXPERIMENT)), newest
 
 
 def _of(panel: Panel, name: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from allocmark.claims import scores
-from allocmark.claims.claim import Ruling, Verdict
+from allocmark.claims.core.claim import Ruling, Verdict
+from allocmark.claims.shared.indicators import RULE_30, RULE_RETRIES
 from allocmark.explain import process
 from allocmark.explain.account import Account
 from allocmark.explain.counter_file import Counters
-from allocmark.explain.measured_facts import MEASURE, MeasuredFacts
+from allocmark.explain.measured_facts import MEASURE, RULES, MeasuredFacts
 from allocmark.system.units import format_bytes
 
 _NO_COUNTERS = "it needs torch's counters: call allocmark.watch() in the process"
@@ -52,8 +52,8 @@ def apply(account: Account, facts: MeasuredFacts) -> Diagnosis:
         Applied(
             claim.id,
             str(verdict.ruling),
-            claim.statement.en,
-            verdict.say(verdict.condition, "en"),
+            str(claim.statement),
+            str(verdict.filled(verdict.condition)),
             facts.caution(verdict),
             _FINDINGS[claim.id](account, facts),
         )
@@ -66,7 +66,7 @@ def apply(account: Account, facts: MeasuredFacts) -> Diagnosis:
 
 
 def _why_not(verdict: Verdict) -> str:
-    reason = process.printable(verdict.say(verdict.reason, "en"), _MOST_LETTERS)
+    reason = process.printable(str(verdict.filled(verdict.reason)), _MOST_LETTERS)
     return f"{verdict.ruling}: {reason}" if reason else str(verdict.ruling)
 
 
@@ -87,22 +87,20 @@ def _contexts(account: Account, facts: MeasuredFacts) -> str:
 
 
 def _cached_share(account: Account, facts: MeasuredFacts) -> str:
-    rule = scores.RULE_30
     found = []
     for counted in _torch(account):
         if counted.reserved_bytes and counted.most_cached_share is not None:
             now, most = 1 - counted.live_bytes / counted.reserved_bytes, counted.most_cached_share
-            shows = "the sign is there" if most > rule.above else "the sign is not there"
+            shows = _presence(most > RULE_30.above)
             found.append(f"{now:.0%} of what is reserved is not live, {most:.0%} at most: {shows}")
     return "; ".join(found) or _NO_COUNTERS
 
 
 def _retries(account: Account, facts: MeasuredFacts) -> str:
-    rule = scores.RULE_RETRIES
     found = []
     for counted in _torch(account):
         if counted.retries is not None:
-            shows = "the sign is there" if counted.retries > rule.above else "the sign is not there"
+            shows = _presence(counted.retries > RULE_RETRIES.above)
             ooms = f" and {counted.ooms} failed allocations" if counted.ooms else ""
             found.append(f"num_alloc_retries is {counted.retries}{ooms}: {shows}")
     return "; ".join(found) or _NO_COUNTERS
@@ -112,8 +110,10 @@ def _torch(account: Account) -> list[Counters]:
     return [counted for counted in account.counters if counted.framework == "torch"]
 
 
-_FINDINGS: dict[str, Callable[[Account, MeasuredFacts], str]] = {
-    "ctx-multiple": _contexts,
-    "rule-30": _cached_share,
-    "rule-retries": _retries,
-}
+def _presence(there: bool) -> str:
+    return "the sign is there" if there else "the sign is not there"
+
+
+_FINDINGS: dict[str, Callable[[Account, MeasuredFacts], str]] = dict(
+    zip((claim.id for claim in RULES), (_contexts, _cached_share, _retries), strict=True)
+)

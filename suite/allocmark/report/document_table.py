@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from allocmark.claims.claim import Evidence, Judged, Ruling
+from allocmark.claims.core.claim import Evidence, Judgement, Ruling
 from allocmark.store.table import Cell, Table, empty, label
 from allocmark.system.message import Message, Text
 
@@ -37,7 +37,7 @@ def statements(*cells: tuple[Text, Text, str, str]) -> list[DocumentRow]:
 
 
 def document_table(
-    judged: Sequence[Judged],
+    judged: Sequence[Judgement],
     *,
     name: str,
     title: Text,
@@ -74,28 +74,22 @@ def document_table(
     )
 
 
-def _cells(judged: Judged, cell: ClaimCell, explained: bool) -> list[Cell]:
+def _cells(judged: Judgement, cell: ClaimCell, explained: bool) -> list[Cell]:
     """Return what is said, its figure and verdict; why, and on how little, where `explained`."""
     verdict = judged.verdict
-    found = next((one for one in verdict.evidence if one.name == cell.figure), None)
+    found = verdict.find(cell.figure)
     if found is not None:
         shown = figure(found)
-    elif verdict.reason is not None:
-        shown = empty(filled(judged, verdict.reason))
+    elif verdict.reason:
+        shown = empty(verdict.filled(verdict.reason))
     else:
         shown = label("")
     words: Text = verdict.ruling.words
-    if explained and verdict.ruling in _EXPLAINED and verdict.condition is not None:
-        words = Message("{what}: {text}", what=words, text=filled(judged, verdict.condition))
+    if explained and verdict.ruling in _EXPLAINED and verdict.condition:
+        words = Message("{what}: {text}", what=words, text=verdict.filled(verdict.condition))
     if explained and judged.caution is not None:
         words = Message("{text} ({caution})", text=words, caution=judged.caution)
     return [label(cell.words), shown, label(words)]
-
-
-def filled(judged: Judged, text: Message | None) -> Text:
-    """Return one of a verdict's sentences with its figures, nothing for None."""
-    figures = {one.name: one.said for one in judged.verdict.evidence}
-    return "" if text is None else text.filled(figures)
 
 
 def figure(evidence: Evidence) -> Cell:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from allocmark.claims.case import Case
-from allocmark.claims.claim import Evidence
-from allocmark.claims.flow import Branch, branches
+from allocmark.claims.core.claim import Evidence
+from allocmark.claims.core.evidence_collector import EvidenceCollector
+from allocmark.claims.request_flow import Branch, branches
 from allocmark.report.pictures import INK, PALETTE, Picture, draw
 from allocmark.report.tables import flow
 from allocmark.store.panel import Panel
@@ -29,7 +29,7 @@ _SERVED_X, _SERVED_WIDTH = 9.0, 1.3
 
 def flow_chart(panel: Panel) -> Picture | None:
     """Draw the way of a request, None where nothing of it was measured."""
-    shown = branches(Case(panel))
+    shown = branches(EvidenceCollector(panel))
     if not any(isinstance(one.taken, Evidence) for one in shown):
         return None
     data = pd.DataFrame(

@@ -11,8 +11,7 @@ from itertools import groupby
 from typing import Protocol, cast
 
 from allocmark.claims import catalog
-from allocmark.claims.claim import Headline, Judged, decided
-from allocmark.claims.headlines import headlines
+from allocmark.claims.core.claim import Headline, Judgement, decided
 from allocmark.report import tables
 from allocmark.report.paging import with_page
 from allocmark.store.cell_conditions import conditions
@@ -35,7 +34,7 @@ class TableModule(Protocol):
     TITLE: Message
     ORDER: int
 
-    def tables(self, panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+    def tables(self, panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
         """Return the tables; none where nothing was measured for them."""
 
 
@@ -56,7 +55,7 @@ class Part:
     panel: Panel
     facts: tuple[Text, ...]
     sections: tuple[Section, ...] = ()
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[Judgement, ...] = ()
     """The verdict on every claim, in the source document's order."""
     headlines: tuple[Headline, ...] = ()
     """The figures of the first screen."""
@@ -119,7 +118,7 @@ def filled(part: Part) -> Part:
         for title, group in groupby(made, key=lambda pair: pair[0])
     )
     shown = tuple(section for section in sections if section.tables)
-    return replace(part, sections=shown, judged=judged, headlines=headlines(judged))
+    return replace(part, sections=shown, judged=judged, headlines=catalog.headlines(judged))
 
 
 def _modules() -> list[TableModule]:

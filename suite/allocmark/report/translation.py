@@ -12,7 +12,6 @@ import re
 from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 
-from allocmark.claims import text as claims
 from allocmark.system.message import Joined, Language, Message, Recorded, Text
 
 CATALOG = Path(__file__).with_name("locale") / "zh.json"
@@ -40,8 +39,7 @@ def chinese(text: Text) -> str:
     """Return a text in Chinese, in English as far as it has no translation."""
     match text:
         case Message():
-            inline = text.zh if isinstance(text, claims.Text) else text.id
-            template = catalog()["messages"].get(text.id, inline)
+            template = catalog()["messages"].get(text.id, text.id)
             return template.format_map({name: chinese(value) for name, value in text.values})
         case Joined():
             return chinese(text.between).join(map(chinese, text.parts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,18 +15,33 @@ Style = Literal["median", "range"]
 """``median``: the value with its 95 % interval; ``range``: with its extremes and count."""
 
 
-SPAN = "largest less smallest"
 NOTHING = "-"
 """What a cell shows that has nothing to be worked out of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """What a number is of rows' values: a function of them, or of groups of `size` in their order.
+
+    Where it is not `of_values` it follows from which rows there are, and has none of their flags.
+    """
+
+    function: Callable[[Any], float]
+    size: int = 1
+    of_values: bool = True
+
+    def __call__(self, values: Sequence[float]) -> float:
+        """Work the number out."""
+        grouped = zip(*[iter(values)] * self.size, strict=True)
+        return float(self.function(values if self.size == 1 else list(grouped)))
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One cell: a text for the reader, the number behind it, and where it comes from.
 
-    `rows` are index labels of `Store.figures`. Where `function` is empty there is one, and the
-    number is its value; else it is what that function of `allocmark.claims.functions`
-    makes of the values of these rows, in their order, and of the numbers `given` (a threshold).
+    `rows` are index labels of `Store.figures`. Without a `function` there is one, and the number is
+    its value; else it is what that makes of the values of these rows, in their order.
     A cell without a number has a `reason`, or is a label.
     """
 
@@ -38,8 +53,7 @@ class Cell:
     reason: Text | None = None
     flags: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
-    function: str = ""
-    given: tuple[float, ...] = ()
+    function: Derivation | None = None
 
     @property
     def unsettled(self) -> bool:
@@ -127,6 +141,12 @@ def span(cells: Sequence[Cell]) -> Cell:
     rows = tuple(index for cell in known for index in cell.rows)
     if not known[1:]:
         return Cell(NOTHING, rows=rows)
-    value, unit = max(values) - min(values), known[0].unit
+    value, unit = spread(values), known[0].unit
     flags = inherited(cell.flags for cell in known)
-    return Cell(value_text(value, unit), value, unit, flags=flags, rows=rows, function=SPAN)
+    made = Derivation(spread)
+    return Cell(value_text(value, unit), value, unit, flags=flags, rows=rows, function=made)
+
+
+def spread(values: Sequence[float]) -> float:
+    """Return the largest less the smallest."""
+    return max(values) - min(values)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from allocmark.allocators import registry
 from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
-from allocmark.claims.case import Case, MissingFigureError, Row
-from allocmark.claims.claim import Judged
-from allocmark.claims.judge import NO_TIMES
-from allocmark.claims.text import Text as ClaimText
+from allocmark.claims.core.claim import Judgement
+from allocmark.claims.core.derivations import Pairs, difference
+from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
+from allocmark.claims.core.judging import NO_TIMES
+from allocmark.schema.metrics import fragmentation
 from allocmark.store.panel import Panel
 from allocmark.store.table import Cell, Table, empty, label
 from allocmark.system.message import Message
@@ -38,15 +39,15 @@ _NONE_BETTER = Message("none is better than the default")
 _PREFIX = "torch-"
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return the table, nothing where no two settings were measured."""
-    case = Case(panel)
+    evidence = EvidenceCollector(panel)
     by_workload: dict[str, dict[str, Row]] = {}
-    for row in case.rows("fragmentation", "peak_reserved_bytes"):
+    for row in evidence.rows(fragmentation.PEAK_RESERVED_BYTES):
         if str(row["subject"]).startswith(_PREFIX) and "workload" in row.record:
             by_workload.setdefault(str(row["workload"]), {})[str(row["subject"])] = row
     lines = [
-        _line(case, workload, reserved)
+        _line(evidence, workload, reserved)
         for workload, reserved in by_workload.items()
         if NATIVE in reserved and reserved.keys() - set(_LEFT_OUT)
     ]
@@ -65,27 +66,27 @@ def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
     return [table]
 
 
-def _line(case: Case, workload: str, reserved: dict[str, Row]) -> tuple[Cell, ...]:
+def _line(evidence: EvidenceCollector, workload: str, reserved: dict[str, Row]) -> tuple[Cell, ...]:
     default = reserved[NATIVE]
     settings = {name: row for name, row in reserved.items() if name not in _LEFT_OUT}
     # Of equal ones the plainest: torch-expandable before torch-expandable-gc80.
-    best = min(settings, key=lambda name: (settings[name].value, len(name), name))
-    worst = max(settings, key=lambda name: (settings[name].value, -len(name), name))
+    best = min(settings, key=lambda name: (settings[name], len(name), name))
+    worst = max(settings, key=lambda name: (settings[name], -len(name), name))
     line = [label(workload)]
-    if settings[best].value < default.value:
-        pair = [default, settings[best]]
+    if settings[best] < default:
+        pair = (default, settings[best])
         line += [
             label(_setting(best)),
-            _made(case, "difference", pair, "bytes"),
-            _made(case, "one less second over first", pair, "share"),
-            _time(case, workload, best),
+            _made(evidence, difference, pair, "bytes"),
+            _made(evidence, _share_saved, pair, "share"),
+            _time(evidence, workload, best),
         ]
     else:
         none = empty(_NONE_BETTER)
         line += [label(_NONE_BETTER), none, none, none]
-    if settings[worst].value > default.value:
-        pair = [settings[worst], default]
-        line += [label(_setting(worst)), _made(case, "difference", pair, "bytes")]
+    if settings[worst] > default:
+        pair = (settings[worst], default)
+        line += [label(_setting(worst)), _made(evidence, difference, pair, "bytes")]
     else:
         none_worse = _none_worse(len(settings))
         line += [label(none_worse), empty(none_worse)]
@@ -107,20 +108,30 @@ def _setting(name: str) -> str:
     return f"{name}: {values}" if values else name
 
 
-def _time(case: Case, workload: str, setting: str) -> Cell:
-    if case.panel.emulated:
+def _time(evidence: EvidenceCollector, workload: str, setting: str) -> Cell:
+    if evidence.panel.emulated:
         return empty(NO_TIMES)
     try:
-        pair = [
-            case.one("fragmentation", "replay_seconds", subject=name, workload=workload)
+        set_, default = (
+            evidence.row(fragmentation.REPLAY_SECONDS, subject=name, workload=workload)
             for name in (setting, NATIVE)
-        ]
+        )
     except MissingFigureError as missing:
         return empty(missing.reason)
-    return _made(case, "difference", pair, "s")
+    return _made(evidence, difference, (set_, default), "s")
 
 
-def _made(case: Case, function: str, rows: Sequence[Row], unit: str) -> Cell:
-    one = case.apart()
-    one.work_out("figure", ClaimText("figure", "figure"), function, rows, unit)
-    return one.evidence[0].cell
+def _made(
+    evidence: EvidenceCollector,
+    function: Callable[[Pairs], float],
+    pair: tuple[Row, Row],
+    unit: str,
+) -> Cell:
+    own = evidence.fresh()
+    own.derive("figure", Message("figure"), function, [pair], unit)
+    return own.collected[0].cell
+
+
+def _share_saved(pairs: Pairs) -> float:
+    ((default, best),) = pairs
+    return 1 - best / default

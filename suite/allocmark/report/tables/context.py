@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.report.axes import CALL, METER
 from allocmark.report.table_spec import TableSpec, made
 from allocmark.schema.metrics import context as metrics
@@ -118,6 +118,6 @@ _SPECS = (
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return seconds by stage, every byte figure by all meters, and the calls that trigger."""
     return made(panel, metrics.EXPERIMENT, _SPECS)

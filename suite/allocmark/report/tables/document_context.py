@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.report.document_table import STATEMENT, document_table, statements
 from allocmark.store.panel import Panel
 from allocmark.store.table import Table
@@ -48,7 +48,7 @@ _STATEMENTS = statements(
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return the context, statement by statement."""
     table = document_table(
         judged,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.report.document_table import (
     STATEMENT,
     ClaimCell,
@@ -114,7 +114,7 @@ _COMPARISON: list[DocumentRow] = [
 ]
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return the modes, and TensorFlow against PyTorch."""
     modes = document_table(
         judged,

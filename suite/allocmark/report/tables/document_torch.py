@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.report.document_table import (
     STATEMENT,
     ClaimCell,
@@ -92,7 +92,7 @@ _CALLS = statements(
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return the three traits, and the counters of the code example."""
     traits = document_table(
         judged,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.claims.case import Case
-from allocmark.claims.claim import Evidence, Judged
-from allocmark.claims.flow import branches
+from allocmark.claims.core.claim import Evidence, Judgement
+from allocmark.claims.core.evidence_collector import EvidenceCollector
+from allocmark.claims.request_flow import branches
 from allocmark.report.document_table import figure
 from allocmark.store.panel import Panel
 from allocmark.store.table import Cell, Table, empty, label
@@ -22,7 +22,7 @@ _COLUMNS = (
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return the steps in order; it is the flow chart in words."""
     table = Table(
         "document-flow",
@@ -30,7 +30,7 @@ def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
         _COLUMNS,
         tuple(
             (label(branch.words), _cell(branch.cost), _cell(branch.taken))
-            for branch in branches(Case(panel))
+            for branch in branches(EvidenceCollector(panel))
         ),
         Message(
             "Each step is tried when the one before did not do. Shares and counts are those of the "

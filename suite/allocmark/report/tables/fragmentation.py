@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.report.axes import WORKLOAD
 from allocmark.report.table_spec import TableSpec, made
 from allocmark.schema.metric import Metric
@@ -95,7 +95,7 @@ _PLACEMENT = (
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return one table for each glance, and one with the whole vector for each workload."""
     return [
         *made(panel, fragmentation.EXPERIMENT, _GLANCES),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.report.axes import CALL
 from allocmark.report.table_spec import TableSpec, made, select
 from allocmark.schema.metrics import latency as metrics
@@ -87,7 +87,7 @@ _OTHERS = (
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return a table for each path and level, the tails of hits, and what measuring costs."""
     calls = [
         _calls(panel, path, level, Message("{path}: {entry}", path=title, entry=entry), about)

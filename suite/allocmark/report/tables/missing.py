@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.store.cell_conditions import conditions
 from allocmark.store.panel import Panel
 from allocmark.store.table import Table, label
@@ -20,7 +20,7 @@ _Line = tuple[str, str, str, str]
 """Probe, subject, what is missing, reason."""
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return one table of reasons; none where nothing is missing.
 
     Reasons that differ in their numbers only (seconds that were left) are one line, and so are

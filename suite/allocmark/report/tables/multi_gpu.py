@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.report.axes import METER, POINT
 from allocmark.report.table_spec import TableSpec, made
 from allocmark.schema.metrics import multi_gpu as metrics
@@ -227,6 +227,6 @@ _SPECS = (
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return the tables of the modes, of torch, of plain peer access, and of copies."""
     return made(panel, metrics.EXPERIMENT, _SPECS)

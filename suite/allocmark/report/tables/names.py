@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.tensorflow_gpu import LIMIT
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.store.grid import SUBJECT
 from allocmark.store.panel import Panel
 from allocmark.store.table import Table, label
@@ -22,7 +22,7 @@ _POLICY = "tensorflow_policy"
 _NO_LIMIT_NOTED = Message("memory_limit, of which this record does not say how much")
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return a table of workloads and one of allocators, of those that have a figure."""
     rows = panel.rows[panel.rows["value"].notna()]
     present = set(rows["workload"].dropna()) if "workload" in rows else set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.report.axes import POINT, WORKLOAD
 from allocmark.report.table_spec import TableSpec, made
 from allocmark.schema.metric import Metric
@@ -132,6 +132,6 @@ _SPECS = (
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return the tables of counters, then one for each measure of the runs towards an OOM."""
     return made(panel, metrics.EXPERIMENT, _SPECS)

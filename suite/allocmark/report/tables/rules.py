@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from allocmark.claims import scores
-from allocmark.claims.case import Case, MissingFigureError, Row
-from allocmark.claims.claim import Judged, Ruling
-from allocmark.claims.scores import Sign
-from allocmark.claims.text import Text as ClaimText
+from allocmark.claims.core.claim import Judgement, Ruling
+from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
+from allocmark.claims.shared import indicators
+from allocmark.claims.shared.indicators import Indicator
+from allocmark.schema.metrics import pressure
 from allocmark.store.panel import Panel
 from allocmark.store.table import Cell, Table, empty, label
 from allocmark.system.message import Message, Text
@@ -30,6 +30,7 @@ _CONTEXTS = Message("several contexts at a few hundred MB")
 _ALWAYS = Message("a neighbour process is there in every run: the sign tells no two runs apart")
 _NO_LEAD = Message("when the sign was first seen is not in this record")
 _READ_ONCE = Message("it is read once, 100 events before the end")
+_LAST = (pressure.CACHE_SHARE_LAST_BEFORE, pressure.RESERVED_SHARE_LAST_BEFORE)
 _ABOUT = Message(
     "One run is a workload under one setting in 1.0 to 2.0 times its live peak, in steps of 0.1. "
     "A sign counts if it was seen at least 100 events before the failed allocation; a run that "
@@ -42,23 +43,23 @@ _ABOUT = Message(
     "alone."
 )
 _LINES = (
-    (Message("cache above 30 %, ever"), scores.RULE_30),
-    (Message("cache above 30 %, last reading"), scores.RULE_30_LAST),
-    (Message("num_alloc_retries above 0"), scores.RULE_RETRIES),
+    (Message("cache above 30 %, ever"), indicators.RULE_30),
+    (Message("cache above 30 %, last reading"), indicators.RULE_30_LAST),
+    (Message("num_alloc_retries above 0"), indicators.RULE_RETRIES),
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return the table of scores, nothing where no run was made."""
-    case = Case(panel)
+    evidence = EvidenceCollector(panel)
     try:
-        runs = scores.completed(case)
+        runs = indicators.completed(evidence)
     except MissingFigureError:
         return []
     by_id = {one.claim.id: one for one in judged}
     lines = [_contexts(by_id["ctx-multiple"])]
-    lines += [_line(case, words, sign) for words, sign in _LINES]
-    lines += _tuned(case, runs)
+    lines += [_line(evidence, words, indicator) for words, indicator in _LINES]
+    lines += _tuned(evidence, runs)
     table = Table(
         "document-rules",
         Message("How well each rule predicts"),
@@ -72,66 +73,70 @@ def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
     return [table]
 
 
-def _contexts(judged: Judged) -> tuple[Cell, ...]:
+def _contexts(judged: Judgement) -> tuple[Cell, ...]:
     verdict = label(judged.verdict.ruling.words)
     return (label(_CONTEXTS), *[empty(_ALWAYS)] * (len(_COLUMNS) - 2), verdict)
 
 
-def _tuned(case: Case, runs: Sequence[Row]) -> list[tuple[Cell, ...]]:
+def _tuned(evidence: EvidenceCollector, runs: Sequence[Row]) -> list[tuple[Cell, ...]]:
     """Return the lines of a rule chosen on one half of the workloads: on the other half, beside
     the 30 % rule there."""
     try:
-        _, test = scores.halves(runs)
-        sign = scores.tuned(case)
+        _, test = indicators.halves(runs)
+        indicator = indicators.tuned(evidence)
     except MissingFigureError as missing:
         words = Message("a rule tuned on half of the workloads")
         gaps = [empty(missing.reason)] * (len(_COLUMNS) - 2)
         return [(label(words), *gaps, label(Ruling.NOT_MEASURED.words))]
-    name = scores.CANDIDATES[sign.metric]
-    above = f"{sign.above:.0%}".replace("%", " %") if "share" in sign.metric else f"{sign.above:g}"
+    name = indicators.CANDIDATES[indicator.metric]
+    above = (
+        f"{indicator.above:.0%}".replace("%", " %")
+        if indicator.metric != pressure.RETRIES_BEFORE
+        else f"{indicator.above:g}"
+    )
     best = Message(
         "tuned on half of the workloads, scored on the other: {name}, above {above}",
         name=name,
         above=above,
     )
     old = Message("cache above 30 %, ever, on the same runs")
-    told = scores.readings(case, sign.metric)
+    readings = indicators.readings(evidence, indicator.metric)
 
     def kept(row: Row) -> bool:
-        return str(row["workload"]) in test and scores.place(row) in told
+        return str(row["workload"]) in test and indicators.run_key(row) in readings
 
-    return [_line(case, best, sign, kept), _line(case, old, scores.RULE_30, kept)]
+    return [_line(evidence, best, indicator, kept), _line(evidence, old, indicators.RULE_30, kept)]
 
 
 def _line(
-    case: Case,
+    evidence: EvidenceCollector,
     words: Text,
-    sign: Sign,
+    indicator: Indicator,
     kept: Callable[[Row], bool] = lambda row: True,
 ) -> tuple[Cell, ...]:
-    one = case.apart()
+    own = evidence.fresh()
     try:
-        rows = scores.with_sign(one, sign, kept)
-        one.work_out("runs", ClaimText("runs", "runs"), "count", rows[::2], "runs")
-        base = scores.base_rate(one, "base", rows)
-        ruling = scores.ruling(*scores.score(one, "sign", sign, rows), base)
-        has_lead = scores.lead(one, "lead", sign, rows)
+        scored = indicators.runs_with(own, indicator, kept)
+        own.count("runs", Message("runs"), [run for run, _ in scored], "runs")
+        base = indicators.base_rate(own, scored)
+        precision, recall = indicators.score(own, "indicator", indicator, scored)
+        has_lead = indicators.lead(own, indicator, scored)
     except MissingFigureError as missing:
         gaps = [empty(missing.reason)] * (len(_COLUMNS) - 2)
         return (label(words), *gaps, label(Ruling.NOT_MEASURED.words))
-    found = {evidence.name: evidence.cell for evidence in one.evidence}
+    found = {each.name: each.cell for each in own.collected}
     nobody = empty(Message("no run showed it"))
     return (
         label(words),
         found["runs"],
         found["base"],
-        found["sign_shown"],
-        found.get("sign_precision", nobody),
-        found["sign_recall"],
-        found["lead"] if has_lead else empty(_no_lead(sign)),
-        label(ruling.words),
+        found["indicator_shown"],
+        found.get("indicator_precision", nobody),
+        found["indicator_recall"],
+        found["lead"] if has_lead else empty(_no_lead(indicator)),
+        label(indicators.ruling(precision, recall, base).words),
     )
 
 
-def _no_lead(sign: Sign) -> Text:
-    return _READ_ONCE if sign.metric.endswith("_last_before") else _NO_LEAD
+def _no_lead(indicator: Indicator) -> Text:
+    return _READ_ONCE if indicator.metric in _LAST else _NO_LEAD

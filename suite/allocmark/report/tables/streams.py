@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.report.table_spec import TableSpec, made
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import streams as metrics
@@ -103,6 +103,6 @@ _SPECS = (
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return the tables of tasks on streams, of private pools and of threads."""
     return made(panel, metrics.EXPERIMENT, _SPECS)

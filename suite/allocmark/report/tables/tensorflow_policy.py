@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.claims.claim import Judged
+from allocmark.claims.core.claim import Judgement
 from allocmark.report.axes import METER, POINT
 from allocmark.report.table_spec import TableSpec, made, select
 from allocmark.schema.documents import ERROR_NOTE
@@ -228,7 +228,7 @@ _SPECS = (
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return the tables of one process, then those of two, then what users are told."""
     return [*made(panel, metrics.EXPERIMENT, _SPECS), *_errors(panel)]
 

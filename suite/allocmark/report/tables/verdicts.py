@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from allocmark.claims.basis import FEW_READINGS
-from allocmark.claims.claim import Evidence, Judged, tally
-from allocmark.report.document_table import filled
+from allocmark.claims.core.basis import FEW_READINGS
+from allocmark.claims.core.claim import Evidence, Judgement, count_rulings
 from allocmark.store.panel import Panel
 from allocmark.store.table import Cell, Table, label
 from allocmark.system.message import Joined, Message, Recorded, Text, listed, sentences
@@ -38,7 +37,7 @@ _COLUMNS = (
 )
 
 
-def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     """Return the tally, and one table of all claims in the document's order."""
     counts = Table(
         "verdicts-tally",
@@ -46,7 +45,7 @@ def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
         (Message("verdict"), Message("statements")),
         tuple(
             (label(ruling.words), Cell(str(count), float(count), "count"))
-            for ruling, count in tally(judged).items()
+            for ruling, count in count_rulings(judged).items()
         ),
         sentences(_RULED, on_little(judged)),
         emulated=panel.emulated,
@@ -66,7 +65,7 @@ def tables(panel: Panel, judged: Sequence[Judged]) -> list[Table]:
     return [counts, every]
 
 
-def on_little(judged: Sequence[Judged]) -> Text:
+def on_little(judged: Sequence[Judgement]) -> Text:
     """Return the sentence on how many verdicts rest on little; none where none does."""
     given = sum(one.basis is not None for one in judged)
     few = sum(one.caution is not None for one in judged)
@@ -81,7 +80,7 @@ def on_little(judged: Sequence[Judged]) -> Text:
     )
 
 
-def none_decided(judged: Sequence[Judged]) -> Message:
+def none_decided(judged: Sequence[Judgement]) -> Message:
     """Return what is said where none of the statements is decided."""
     return Message(
         "What was measured here decides none of the {count} statements of the source "
@@ -90,7 +89,7 @@ def none_decided(judged: Sequence[Judged]) -> Message:
     )
 
 
-def _row(one: Judged) -> tuple[Cell, ...]:
+def _row(one: Judgement) -> tuple[Cell, ...]:
     claim, verdict = one.claim, one.verdict
     rows = tuple(dict.fromkeys(index for e in verdict.evidence for index in e.cell.rows))
     return (
@@ -98,10 +97,10 @@ def _row(one: Judged) -> tuple[Cell, ...]:
         label(Recorded(claim.section)),
         label(claim.statement),
         label(verdict.ruling.words),
-        label(filled(one, verdict.condition or verdict.reason)),
+        label(verdict.filled(verdict.condition or verdict.reason)),
         label(one.basis.words if one.basis else ""),
         Cell(listed(map(_figure, verdict.evidence)), rows=rows),
-        label(_with_published(filled(one, verdict.cause), claim.published)),
+        label(_with_published(verdict.filled(verdict.cause), claim.published)),
         label("; ".join(one.commands)),
     )
 

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from allocmark.claims.claim import Evidence, Headline, Judged, Ruling, decided, tally
-from allocmark.claims.headlines import headlines
-from allocmark.report.document_table import filled
+from allocmark.claims import catalog
+from allocmark.claims.core.claim import (
+    Evidence,
+    Headline,
+    Judgement,
+    Ruling,
+    count_rulings,
+    decided,
+)
 from allocmark.report.tables.verdicts import none_decided, on_little
 from allocmark.report.webpage.markup import html
 from allocmark.store.csv_text import number
@@ -91,16 +97,16 @@ class VerdictsView:
     """What is said instead of the tally where no statement is decided."""
 
 
-def verdicts(judged: Sequence[Judged]) -> VerdictsView:
+def verdicts(judged: Sequence[Judgement]) -> VerdictsView:
     """Return the view of all verdicts, in the order given."""
-    counts = tally(judged)
+    counts = count_rulings(judged)
     rulings = {
         ruling: RulingView(CSS[ruling], SIGNS[ruling], html(ruling.words), count)
         for ruling, count in counts.items()
     }
     claims = tuple(_claim(one, rulings[one.verdict.ruling]) for one in judged)
     return VerdictsView(
-        tuple(map(_headline, headlines(judged))) if judged else (),
+        tuple(map(_headline, catalog.headlines(judged))) if judged else (),
         tuple(rulings.values()),
         claims,
         tuple(one for one in claims if one.ruling is rulings[Ruling.FAILS]),
@@ -111,7 +117,7 @@ def verdicts(judged: Sequence[Judged]) -> VerdictsView:
 
 def _headline(one: Headline) -> HeadlineView:
     cell = one.evidence.cell
-    figure = one.evidence.said
+    figure = one.evidence.marked
     return HeadlineView(
         claim=one.id,
         # A number is not parted from its unit at the end of a line.
@@ -122,15 +128,15 @@ def _headline(one: Headline) -> HeadlineView:
     )
 
 
-def _claim(one: Judged, ruling: RulingView) -> ClaimView:
+def _claim(one: Judgement, ruling: RulingView) -> ClaimView:
     verdict = one.verdict
     return ClaimView(
         id=one.claim.id,
         section=one.claim.section,
         statement=html(one.claim.statement),
         ruling=ruling,
-        condition=html(filled(one, verdict.condition or verdict.reason)),
-        cause=html(filled(one, verdict.cause)),
+        condition=html(verdict.filled(verdict.condition or verdict.reason)),
+        cause=html(verdict.filled(verdict.cause)),
         basis=None if one.basis is None else html(one.basis.words),
         published=one.claim.published,
         figures=tuple(map(_figure, verdict.evidence)),

@@ -1,0 +1,88 @@
+"""What each framework takes by default."""
+
+from __future__ import annotations
+
+from allocmark.allocators.torch_caching import NATIVE
+from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
+from allocmark.claims.core.derivations import median, ratio
+from allocmark.claims.core.evidence_collector import EvidenceCollector
+from allocmark.claims.shared.halves import both
+from allocmark.claims.shared.tensorflow import NEARLY_ALL, share_taken
+from allocmark.claims.shared.torch import shown
+from allocmark.schema.metrics import fragmentation, pressure, tensorflow_policy
+from allocmark.system.message import Message
+
+_ON_DEMAND = 1.1
+"""What is reserved is on demand up to so many times the live bytes."""
+_HALF = 0.5
+
+
+def _torch(evidence: EvidenceCollector) -> Verdict:
+    before = evidence.show(
+        "before",
+        Message("reserved before the first request"),
+        shown(evidence, pressure.RESERVED, pressure.BEFORE),
+    )
+    over = evidence.derive(
+        "over",
+        Message("reserved over live bytes"),
+        ratio,
+        [
+            (
+                shown(evidence, pressure.RESERVED, pressure.TAKEN),
+                shown(evidence, pressure.ALLOCATED, pressure.TAKEN),
+            )
+        ],
+    )
+    hits = evidence.derive(
+        "hits",
+        Message("requests served from the cache"),
+        median,
+        evidence.required_rows(fragmentation.HIT_SHARE, subject=NATIVE),
+        "share",
+    )
+    on_demand = before == 0 and over < _ON_DEMAND
+    reused = hits > _HALF
+    return evidence.verdict(
+        Ruling.of(on_demand and reused, in_part=on_demand or reused),
+        Message(
+            "PyTorch holds {before} at first and {over} times the live bytes of a first GiB; "
+            "{hits} of requests are served from the cache (median of the workloads)."
+        ),
+        Message("It asks the driver for a segment only when the cache has no block that fits."),
+    )
+
+
+def _tensorflow(evidence: EvidenceCollector) -> Verdict:
+    share = share_taken(evidence, "share", tensorflow_policy.FIRST_TENSOR)
+    return evidence.verdict(
+        Ruling.of(share >= NEARLY_ALL),
+        Message("TensorFlow holds {share} of the card after its first tensor."),
+        Message("Its allocator takes one region as large as it can get."),
+    )
+
+
+OF_BOTH = Claim(
+    id="cmp-default",
+    section=Section.COMPARISON,
+    order=1,
+    statement=Message("PyTorch takes memory on demand and reuses it; TensorFlow takes all."),
+    experiments=(pressure.EXPERIMENT, fragmentation.EXPERIMENT, tensorflow_policy.EXPERIMENT),
+    rule=both(_torch, _tensorflow),
+)
+OF_TORCH = Claim(
+    id="cmp-default-pt",
+    section=Section.COMPARISON,
+    order=2,
+    statement=Message("PyTorch takes memory on demand and reuses its cache."),
+    experiments=(pressure.EXPERIMENT, fragmentation.EXPERIMENT),
+    rule=_torch,
+)
+OF_TENSORFLOW = Claim(
+    id="cmp-default-tf",
+    section=Section.COMPARISON,
+    order=3,
+    statement=Message("TensorFlow takes all memory, greedily."),
+    experiments=(tensorflow_policy.EXPERIMENT,),
+    rule=_tensorflow,
+)

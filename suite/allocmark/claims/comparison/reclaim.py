@@ -1,0 +1,111 @@
+"""How each framework gives memory back."""
+
+from __future__ import annotations
+
+from allocmark.allocators.tensorflow_gpu import GROWTH
+from allocmark.allocators.torch_caching import NATIVE
+from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
+from allocmark.claims.core.derivations import difference, positives
+from allocmark.claims.core.evidence_collector import EvidenceCollector
+from allocmark.claims.shared.halves import both
+from allocmark.claims.shared.meters import metered
+from allocmark.claims.shared.torch import of_device
+from allocmark.schema.metrics import pressure
+from allocmark.schema.metrics import tensorflow_policy as policy
+from allocmark.system.message import Message
+
+_LITTLE = 0.1
+_MOST = 0.9
+
+
+def _torch(evidence: EvidenceCollector) -> Verdict:
+    taken, freed, emptied = (
+        of_device(evidence, point)
+        for point in (pressure.TAKEN, pressure.ALL_FREED, pressure.ALL_EMPTIED)
+    )
+    by_itself = evidence.derive(
+        "itself", Message("given back when all is freed"), difference, [(taken, freed)], "bytes"
+    )
+    by_hand = evidence.derive(
+        "hand", Message("given back by empty_cache"), difference, [(freed, emptied)], "bytes"
+    )
+    completed = {
+        (row["workload"], row["capacity_ratio"])
+        for row in evidence.rows(pressure.COMPLETED, subject=NATIVE)
+        if row > 0
+    }
+    retries = evidence.required_rows(pressure.RETRIES, subject=NATIVE)
+    saved = evidence.derive(
+        "saved",
+        Message("completed runs in which it gave its cache back by itself"),
+        positives,
+        [row for row in retries if (row["workload"], row["capacity_ratio"]) in completed],
+        "runs",
+    )
+    late = by_itself <= 0 and by_hand > 0
+    return evidence.verdict(
+        Ruling.of(late and saved == 0, in_part=late),
+        Message(
+            "PyTorch: {itself} go back when all is freed, {hand} by empty_cache. By hand is not "
+            "the only way: it empties the cache when the driver refuses (runs completed by that: "
+            "{saved})."
+        ),
+        Message("A refusal empties the cache before the allocation is tried again."),
+    )
+
+
+def _tensorflow(evidence: EvidenceCollector) -> Verdict:
+    live = evidence.show(
+        "live",
+        Message("tensors that were dropped"),
+        evidence.row(policy.LIVE_BYTES, subject=GROWTH),
+    )
+    dropped = evidence.show(
+        "dropped",
+        Message("given back at once"),
+        metered(evidence, policy.RETURNED_BYTES, subject=GROWTH, after=policy.DROPPED),
+    )
+    after, seconds = policy.AFTER_5_S, "5"
+    if not evidence.rows(policy.RETURNED_BYTES, subject=GROWTH, after=after):
+        after, seconds = policy.AFTER_1_S, "1"
+    later = evidence.show(
+        "later",
+        Message("given back: {seconds} s later", seconds=seconds),
+        metered(evidence, policy.RETURNED_BYTES, subject=GROWTH, after=after),
+    )
+    returns = later > _LITTLE * live
+    return evidence.verdict(
+        Ruling.of(returns and dropped < _MOST * later, in_part=returns),
+        Message(
+            "TensorFlow: of {live} dropped, {dropped} go back at once and {later} {seconds} s "
+            "later, with growth.",
+            seconds=seconds,
+        ),
+        Message("BFC keeps its regions until the process ends."),
+    )
+
+
+OF_BOTH = Claim(
+    id="cmp-reclaim",
+    section=Section.COMPARISON,
+    order=8,
+    statement=Message("PyTorch gives back late and by hand; TensorFlow by itself but slowly."),
+    experiments=(pressure.EXPERIMENT, policy.EXPERIMENT),
+    rule=both(_torch, _tensorflow),
+)
+OF_TORCH = Claim(
+    id="cmp-reclaim-pt",
+    section=Section.COMPARISON,
+    order=9,
+    statement=Message("PyTorch gives back late, and by hand with empty_cache."),
+    experiments=(pressure.EXPERIMENT,),
+    rule=_torch,
+)
+OF_TENSORFLOW = Claim(
+    id="cmp-reclaim-tf",
+    section=Section.COMPARISON,
+    order=10,
+    statement=Message("TensorFlow gives back by itself, but slowly."),
+    experiments=(policy.EXPERIMENT,),
+    rule=_tensorflow,
+)

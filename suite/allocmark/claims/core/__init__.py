@@ -1,0 +1,1 @@
+"""What every claim is made of: its model, the collector of its evidence, judging, derivations."""

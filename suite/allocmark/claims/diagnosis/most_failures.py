@@ -1,0 +1,98 @@
+"""Whether most failed allocations can be traced to their cause."""
+
+from __future__ import annotations
+
+from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
+from allocmark.claims.core.derivations import Pairs
+from allocmark.claims.core.evidence_collector import EvidenceCollector
+from allocmark.claims.shared.indicators import (
+    RULE_30,
+    RULE_RETRIES,
+    base_rate,
+    beats_guessing,
+    by_run,
+    failures,
+    readings,
+    runs_with,
+    score,
+)
+from allocmark.claims.shared.workloads import Triples
+from allocmark.schema.metrics import pressure
+from allocmark.system.message import Message
+
+_MOST = 0.5
+
+
+def _share_with_enough(triples: Triples) -> float:
+    """Return in what share of failures cached and free bytes together reach the request."""
+    return sum(cached + free >= size for cached, free, size in triples) / len(triples)
+
+
+def _share_announced(pairs: Pairs) -> float:
+    """Return in what share of failures at least one of the two rules' indicators was seen."""
+    seen = (cache > RULE_30.above or retries > RULE_RETRIES.above for cache, retries in pairs)
+    return sum(seen) / len(pairs)
+
+
+def _rule(evidence: EvidenceCollector) -> Verdict:
+    failed = failures(evidence)
+    cached, free, requests = (
+        by_run(evidence, metric)
+        for metric in (
+            pressure.FAILED_CACHED_BYTES,
+            pressure.FAILED_DEVICE_FREE_BYTES,
+            pressure.FAILED_REQUEST_BYTES,
+        )
+    )
+    triples = [
+        (cached[run], free[run], requests[run])
+        for run in failed
+        if run in cached and run in free and run in requests
+    ]
+    if not triples:
+        raise evidence.missing(pressure.FAILED_CACHED_BYTES)
+    enough = evidence.derive(
+        "enough",
+        Message("failures at which enough bytes were free, but in pieces"),
+        _share_with_enough,
+        triples,
+        "share",
+    )
+    shares, retries = (readings(evidence, rule.metric) for rule in (RULE_30, RULE_RETRIES))
+    evidence.derive(
+        "announced",
+        Message("failures that at least one of the two rules announced"),
+        _share_announced,
+        [(shares[run], retries[run]) for run in failed if run in shares and run in retries],
+        "share",
+    )
+    by_share, by_retries = (runs_with(evidence, rule) for rule in (RULE_30, RULE_RETRIES))
+    base = base_rate(evidence, by_share)
+    precisions = [
+        score(evidence, "share", RULE_30, by_share)[0],
+        score(evidence, "retries", RULE_RETRIES, by_retries)[0],
+    ]
+    explained = enough > _MOST
+    return evidence.verdict(
+        Ruling.of(explained and beats_guessing(min(precisions), base), in_part=explained),
+        Message(
+            "In {enough} of the failures enough bytes were free, only not in one piece: that the "
+            "layout explains. At least one rule announced {announced}, but it announced runs "
+            "that completed too: precision {share_precision} and {retries_precision}, where "
+            "{base} of all runs failed."
+        ),
+        Message("What explains a failure afterwards need not have announced it."),
+    )
+
+
+CLAIM = Claim(
+    id="most-oom",
+    section=Section.DIAGNOSIS,
+    order=6,
+    statement=Message("With these strategies and rules most OOMs can be traced to their cause."),
+    experiments=(pressure.EXPERIMENT,),
+    rule=_rule,
+    first_screen=FirstScreen(
+        9, "enough", Message("of the failures had enough bytes free, but in pieces")
+    ),
+)

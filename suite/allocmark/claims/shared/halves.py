@@ -1,0 +1,38 @@
+"""A claim of two halves, one for each framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from allocmark.claims.core.claim import Rule, Ruling, Verdict
+from allocmark.claims.core.evidence_collector import EvidenceCollector
+from allocmark.system.message import Text, sentences
+
+
+def both(torch: Rule, tensorflow: Rule) -> Rule:
+    """Return the rule that both halves hold: in part where one does."""
+
+    def rule(evidence: EvidenceCollector) -> Verdict:
+        halves: list[Verdict] = []
+        for half, prefix in ((torch, "pt"), (tensorflow, "tf")):
+            own = evidence.fresh()
+            try:
+                halves.append(half(own))
+            finally:
+                # What one half shows stays evidence where the other was not measured.
+                evidence.collected += [replace(e, name=f"{prefix}_{e.name}") for e in own.collected]
+        rulings = {half.ruling for half in halves}
+        return evidence.verdict(
+            rulings.pop() if len(rulings) == 1 else Ruling.IN_PART,
+            _joined(halves, lambda half: half.condition),
+            _joined(halves, lambda half: half.cause),
+        )
+
+    return rule
+
+
+def _joined(halves: list[Verdict], sentence: Callable[[Verdict], Text]) -> Text:
+    """Return a sentence of each half with that half's figures, once where both say the same."""
+    own = {sentence(half): half for half in halves}
+    return sentences(*(half.filled(text) for text, half in own.items()))

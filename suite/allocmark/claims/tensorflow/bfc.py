@@ -1,0 +1,42 @@
+"""BFC finds the best fit and merges neighbours."""
+
+from __future__ import annotations
+
+from allocmark.allocators.torch_caching import NATIVE
+from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
+from allocmark.claims.core.evidence_collector import EvidenceCollector
+from allocmark.claims.shared.tensorflow import placed_by_bfc
+from allocmark.schema.metrics import placement
+from allocmark.system.message import Message, Text, sentences
+
+
+def _rule(evidence: EvidenceCollector) -> Verdict:
+    best = evidence.show(
+        "best_fit",
+        Message("took the smallest hole that fits (1: yes)"),
+        placed_by_bfc(evidence, placement.BEST_FIT),
+    )
+    merges = evidence.show(
+        "merges",
+        Message("freed neighbours served one request (1: yes)"),
+        placed_by_bfc(evidence, placement.MERGES_AT_FREE),
+    )
+    beside: Text = ""
+    for row in evidence.rows(placement.BEST_FIT, subject=NATIVE)[:1]:
+        if evidence.show("torch", Message("the same of PyTorch (1: yes)"), row):
+            beside = Message("PyTorch's allocator does the same.")
+    return evidence.verdict(
+        Ruling.of(best > 0 and merges > 0, in_part=best > 0 or merges > 0),
+        sentences(Message("Seen in the addresses of a crafted sequence of requests."), beside),
+        Message("Free chunks are sorted by size, and each knows its neighbours."),
+    )
+
+
+CLAIM = Claim(
+    id="tf-bfc",
+    section=Section.TENSORFLOW,
+    order=4,
+    statement=Message("TensorFlow's BFC allocator finds the best fit and merges neighbours."),
+    experiments=(placement.EXPERIMENT,),
+    rule=_rule,
+)

@@ -1,0 +1,71 @@
+"""What a greedy process leaves to a second one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allocmark.allocators.tensorflow_gpu import GREEDY
+from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
+from allocmark.claims.core.derivations import largest, positives, smallest
+from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
+from allocmark.schema.metrics import tensorflow_policy as policy
+from allocmark.system.message import Message, sentences
+
+_NOTHING = 0.01
+"""Of what a second process needs: up to this share of it is nothing."""
+
+
+def _rule(evidence: EvidenceCollector) -> Verdict:
+    rows = evidence.required_rows(policy.PAIR_FAILED, subject=GREEDY)
+    failed = evidence.derive(
+        "failed", Message("second processes that failed"), positives, rows, "count"
+    )
+    tried = evidence.count("tried", Message("second processes"), rows)
+    failures = [row for row in rows if row > 0]
+    nothing, got = _got(evidence, failures or rows)
+    fail = Message("Beside a greedy process {failed} of {tried} second ones fail.")
+    if failures:
+        fail = Message(
+            "Beside a greedy process {failed} of {tried} second ones fail ({names}).",
+            names=", ".join(str(row["second"]) for row in failures),
+        )
+    cause = Message("What the first has taken is lost to all others, used or not.")
+    if not nothing:
+        cause = Message(
+            "What the first has taken is lost to all others, used or not; but it leaves some of "
+            "the card, and that is what others get."
+        )
+    return evidence.verdict(
+        Ruling.of(failed == tried and nothing, in_part=failed > 0), sentences(fail, got), cause
+    )
+
+
+def _got(evidence: EvidenceCollector, seconds: Sequence[Row]) -> tuple[bool, Message]:
+    """Take what some second processes got of the tensors they need as evidence.
+
+    Return whether that is nothing, and the sentence. All processes want the same set, and the
+    first one has it.
+    """
+    where = {"subject": GREEDY, "second": [str(row["second"]) for row in seconds]}
+    got = evidence.required_rows(policy.PAIR_LIVE_BYTES, process=policy.SECOND, **where)
+    wanted = evidence.required_rows(policy.PAIR_LIVE_BYTES, process=policy.FIRST, **where)
+    least = evidence.derive("least", Message("least that one of these got"), smallest, got, "bytes")
+    most = evidence.derive("got", Message("most that one of these got"), largest, got, "bytes")
+    needed = evidence.derive("needed", Message("tensors that each needs"), largest, wanted, "bytes")
+    amount = Message("{least} to {got}") if least < most else Message("{got}")
+    sentence = Message("Each got {amount} of the {needed} of tensors that it needs.", amount=amount)
+    if seconds[0]:
+        sentence = Message(
+            "Each that failed got {amount} of the {needed} of tensors that it needs.", amount=amount
+        )
+    return most <= _NOTHING * needed, sentence
+
+
+CLAIM = Claim(
+    id="two-models",
+    section=Section.TENSORFLOW,
+    order=9,
+    statement=Message("Of two models on one machine, a greedy one leaves the other nothing."),
+    experiments=(policy.EXPERIMENT,),
+    rule=_rule,
+)

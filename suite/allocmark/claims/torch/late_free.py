@@ -1,0 +1,82 @@
+"""A request that the cache serves is faster than one that calls the driver."""
+
+from __future__ import annotations
+
+from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
+from allocmark.claims.core.derivations import ratio
+from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
+from allocmark.claims.shared.torch import call_ns
+from allocmark.schema import notes
+from allocmark.schema.metrics import latency
+from allocmark.system.message import Message
+
+_FASTER = 2.0
+
+
+def _rule(evidence: EvidenceCollector) -> Verdict:
+    miss, hit = (call_ns(evidence, path, latency.PAIR) for path in (latency.MISS, latency.HIT))
+    evidence.show("miss", Message("alloc and free that ask the driver"), miss)
+    evidence.show("hit", Message("alloc and free from the cache"), hit)
+    times, sentence = _times_longer(evidence, miss, hit)
+    # Misses spread widely: even the fastest must be slower than a usual hit.
+    surely = times > _FASTER and miss["minimum"] > hit
+    return evidence.verdict(
+        Ruling.of(surely, in_part=times > 1),
+        sentence,
+        Message("A hit is a look-up in a tree; a miss maps memory in the driver."),
+    )
+
+
+def _times_longer(evidence: EvidenceCollector, miss: Row, hit: Row) -> tuple[float, Message]:
+    """Take how many times as long a miss takes as a hit as evidence, and return the sentence.
+
+    A hit is scaled to one core speed and a miss is not: it waits for the driver. By the speed that
+    the hit's core was seen at, the hit is brought back to the clock, so that both are read alike.
+    """
+    what = Message("how many times longer a miss takes")
+    if not _scaled(hit) or _scaled(miss):
+        return evidence.derive("times", what, ratio, [(miss, hit)]), Message(
+            "At 2 MiB a hit takes {hit} for alloc and free, a miss {miss}: {times} times as long."
+        )
+    speed = evidence.note(hit, notes.CORE_SPEED_NS)
+    seen = evidence.note(hit, notes.CORE_SPEED_SEEN_NS)
+    if speed is None or seen is None:
+        return evidence.derive("times", what, ratio, [(miss, hit)]), Message(
+            "At 2 MiB a hit takes {hit} for alloc and free at one core pace, a miss {miss} by the "
+            "clock: {times} times as long, on clocks that are not the same."
+        )
+    scale = speed / seen
+    evidence.derive(
+        "hit_by_clock",
+        Message("the same by the clock, at its core's usual pace"),
+        lambda hits: hits[0] / scale,
+        [hit],
+        "ns",
+    )
+    times = evidence.derive(
+        "times",
+        Message("how many times longer a miss takes, by the clock"),
+        lambda pairs: ratio(pairs) * scale,
+        [(miss, hit)],
+    )
+    return times, Message(
+        "At 2 MiB a hit takes {hit_by_clock} for alloc and free by the clock ({hit} at one core "
+        "pace), a miss {miss} by the clock: {times} times as long."
+    )
+
+
+def _scaled(row: Row) -> bool:
+    return bool(row["scaled_to_core_speed"])
+
+
+CLAIM = Claim(
+    id="pt-late-free",
+    section=Section.TORCH_TRAITS,
+    order=6,
+    statement=Message(
+        "Freed memory goes to the cache and is not returned at once: later requests are faster."
+    ),
+    experiments=(latency.EXPERIMENT,),
+    rule=_rule,
+    on_time=True,
+)
