@@ -93,8 +93,8 @@ def _check(allocators: object) -> None:
         raise TypeError(f"ALLOCATORS is of type {type(allocators).__name__}")
     if not allocators:
         raise TypeError("ALLOCATORS is empty")
-    for one in allocators:
-        if not isinstance(one, Allocator):
-            raise TypeError(f"ALLOCATORS holds {one!r:.80}")
-        if not isinstance(getattr(one, "name", None), str):
-            raise TypeError(f"an allocator of type {type(one).__name__} has no name")
+    for item in allocators:
+        if not isinstance(item, Allocator):
+            raise TypeError(f"ALLOCATORS holds {item!r:.80}")
+        if not isinstance(getattr(item, "name", None), str):
+            raise TypeError(f"an allocator of type {type(item).__name__} has no name")

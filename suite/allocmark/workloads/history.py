@@ -117,25 +117,25 @@ class _Reader:
         events = np.array(self._events, dtype=np.int64).reshape(-1, 4).T
         op, block, size, stream = events
         trace = Trace(
-            self._name,
-            op.astype(np.uint8),
-            block.copy(),
-            size.copy(),
-            stream.astype(np.uint8),
-            origin,
+            name=self._name,
+            op=op.astype(np.uint8),
+            block=block.copy(),
+            size=size.copy(),
+            stream=stream.astype(np.uint8),
+            origin=origin,
         )
         trace.validate()
         # A device address needs 49 bits at most: it fits into a signed 64-bit number.
         segments = np.array(self._segments, dtype=np.int64).reshape(-1, 5).T
         op, event, size, address, stream = segments
         placement = Placement(
-            self._name,
-            op.astype(np.uint8),
-            event.astype(np.uint32),
-            size.copy(),
-            address.copy(),
-            stream.astype(np.uint8),
-            origin,
+            name=self._name,
+            op=op.astype(np.uint8),
+            event=event.astype(np.uint32),
+            size=size.copy(),
+            address=address.copy(),
+            stream=stream.astype(np.uint8),
+            origin=origin,
         )
         return trace, placement
 

@@ -39,13 +39,13 @@ def loads(content: bytes, what: str) -> Placement:
         if int(found["op"].max(initial=0)) >= len(SegmentOp):
             raise ValueError(f"it names an event {int(found['op'].max())}")
         return Placement(
-            what,
-            found["op"].astype("u1"),
-            found["event"].astype("u4"),
-            found["size"].astype("i8"),
-            found["address"].astype("i8"),
-            found["stream"].astype("u1"),
-            dict(stored.header["origin"]),
+            name=what,
+            op=found["op"].astype("u1"),
+            event=found["event"].astype("u4"),
+            size=found["size"].astype("i8"),
+            address=found["address"].astype("i8"),
+            stream=found["stream"].astype("u1"),
+            origin=dict(stored.header["origin"]),
         )
     except (ValueError, TypeError, KeyError) as error:
         raise AllocmarkError(f"{what} is damaged ({error}): fetch or record it again") from error

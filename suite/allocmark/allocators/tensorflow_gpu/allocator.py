@@ -173,7 +173,10 @@ class TensorFlowAllocator(Allocator):
         if self._shim is None:
             return None
         return NativeCalls(
-            "runtime", *(self._shim.address(name) for name in ("alloc", "free", "wait"))
+            shape="runtime",
+            alloc=self._shim.address("alloc"),
+            free=self._shim.address("free"),
+            synchronize=self._shim.address("wait"),
         )
 
     @property

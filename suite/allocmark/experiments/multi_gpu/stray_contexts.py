@@ -197,7 +197,7 @@ def _touch(uuids: Sequence[str]) -> list[dict[str, Any]]:
         kept.append(_tensor(torch, f"cuda:{gpu}"))
         torch.cuda.synchronize(gpu)
         seconds = time.perf_counter() - begin
-        rows.append({"seconds": seconds, "states": [one.to_json() for one in devices.read()]})
+        rows.append({"seconds": seconds, "states": [state.to_json() for state in devices.read()]})
     return rows
 
 

@@ -17,6 +17,7 @@ is for the report. Metrics: docs/metrics.md.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -83,22 +84,15 @@ class Pressure(AllocatorExperiment):
     def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
         recorder.note(notes.SETTING, setting_in_force(allocator))
-        asked = request.parameters
-        if asked["part"] == "counters":
+        parameters = dict(request.parameters)
+        if parameters.pop("part") == "counters":
             counters.measure_counters(allocator, request.device, recorder)
         else:
-            oom.measure_towards_oom(
-                allocator,
-                request.device,
-                asked["workloads"],
-                asked["ratios"],
-                asked["seconds"],
-                recorder,
-            )
+            oom.measure_towards_oom(allocator, request.device, recorder, **parameters)
 
     def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         # Each child's gaps have its own reasons.
-        return [figure for one in outcomes for figure in fill([one], _expected(one.request))]
+        return [figure for each in outcomes for figure in fill([each], _cells(each.request))]
 
 
 def _shows_counters(allocator: Allocator) -> bool:
@@ -111,16 +105,12 @@ def _oom(profile: Profile) -> tuple[str, ...]:
     return _OOM_ALL if is_emulated() or profile.patient else _OOM_FULL
 
 
-def _expected(request: Request) -> Iterable[Cell]:
-    asked = request.parameters
-    if asked["part"] == "counters":
+def _cells(request: Request) -> Iterable[Cell]:
+    parameters = request.parameters
+    if parameters["part"] == "counters":
         return counters.cells()
-    return [
-        cell
-        for ratio in asked["ratios"]
-        for workload in asked["workloads"]
-        for cell in oom.cells(workload, ratio)
-    ]
+    places = itertools.product(parameters["ratios"], parameters["workloads"])
+    return [cell for ratio, workload in places for cell in oom.cells(workload, ratio)]
 
 
 EXPERIMENT = Pressure()

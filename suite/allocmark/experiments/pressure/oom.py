@@ -20,14 +20,6 @@ from allocmark.experiments.shared.event_replay import Replay, Script, open_strea
 from allocmark.schema.figure import Axis
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import pressure as metrics
-from allocmark.schema.metrics.pressure import (
-    CACHE_SHARE,
-    FIRST_ABOVE_EVENT,
-    LEAD_EVENTS,
-    LEVELS,
-    NO_LEAD,
-    SIGNS,
-)
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads import catalog
 
@@ -50,18 +42,19 @@ def cells(workload: str, ratio: float) -> Iterator[Cell]:
     """Yield the cells of one run: axes, and their metrics."""
     axes = axes_of(workload, ratio)
     yield axes, metrics.ON_THE_WAY
-    for sign in SIGNS:
-        for level in LEVELS:
-            yield {**axes, "sign": sign, "above": level}, (FIRST_ABOVE_EVENT,)
+    for sign in metrics.SIGNS:
+        for level in metrics.LEVELS:
+            yield {**axes, "sign": sign, "above": level}, (metrics.FIRST_ABOVE_EVENT,)
 
 
 def measure_towards_oom(
     allocator: Allocator,
     device: int,
+    recorder: Recorder,
+    *,
     workloads: Sequence[str],
     ratios: Sequence[float],
     seconds: float,
-    recorder: Recorder,
 ) -> None:
     """Run all workloads in all capacities, as far as `seconds` reach, and send what was seen."""
     deadline = time.monotonic() + seconds
@@ -148,9 +141,9 @@ def _one(
     for place, event in _firsts(looks, capacity):
         where = {**axes, **place}
         if isinstance(event, str):
-            recorder.figure(FIRST_ABOVE_EVENT.missing(event, where))
+            recorder.figure(metrics.FIRST_ABOVE_EVENT.missing(event, where))
         else:
-            recorder.figure(FIRST_ABOVE_EVENT.figure(METER, where, event, [event]))
+            recorder.figure(metrics.FIRST_ABOVE_EVENT.figure(METER, where, event, [event]))
     _series(looks, axes, recorder)
 
 
@@ -161,7 +154,7 @@ def _why_not(
     if result.completed and metric.name.startswith("failed_"):
         return "it completed"
     if metric in metrics.SEEN_BEFORE and not early:
-        return NO_LEAD
+        return metrics.NO_LEAD
     if metric is metrics.FIRST_RETRY_EVENT and first.retries is not None:
         return NEVER
     return f"{allocator.name} does not tell this"
@@ -170,7 +163,7 @@ def _why_not(
 def _before(result: Replay, looks: Sequence[_Look], last_allocation: int) -> list[_Look]:
     """Return the readings that were early enough to act on."""
     end = last_allocation if result.failed_event is None else result.failed_event
-    return [look for look in looks if look.event <= end - LEAD_EVENTS]
+    return [look for look in looks if look.event <= end - metrics.LEAD_EVENTS]
 
 
 def _found(
@@ -215,7 +208,7 @@ def _found(
 
 
 def _share(sign: str, look: _Look, capacity_bytes: int) -> float | None:
-    if sign == CACHE_SHARE:
+    if sign == metrics.CACHE_SHARE:
         return look.cache_share
     unreturnable = look.unreturnable_bytes
     return None if unreturnable is None else unreturnable / capacity_bytes
@@ -225,12 +218,12 @@ def _firsts(
     looks: Sequence[_Look], capacity_bytes: int
 ) -> Iterator[tuple[dict[str, Axis], int | str]]:
     """Yield for each sign and level the first event that showed more, or why there is none."""
-    for sign in SIGNS:
+    for sign in metrics.SIGNS:
         shares = [(look.event, _share(sign, look, capacity_bytes)) for look in looks]
-        told = [(event, share) for event, share in shares if share is not None]
-        for level in LEVELS:
-            first = next((event for event, share in told if share > level), None)
-            why = NEVER if told else "the allocator does not tell this"
+        known = [(event, share) for event, share in shares if share is not None]
+        for level in metrics.LEVELS:
+            first = next((event for event, share in known if share > level), None)
+            why = NEVER if known else "the allocator does not tell this"
             yield {"sign": sign, "above": level}, why if first is None else first
 
 

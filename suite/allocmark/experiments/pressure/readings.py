@@ -152,10 +152,10 @@ def _nvml(device: int) -> dict[str, Reading]:
         meters = MemoryMeters(device)
     except NoGpuError as error:
         return {name: NotMeasurableError(str(error)) for name in names}
-    told = meters.read()
+    read = meters.read()
     readings: dict[str, Reading] = {}
     for name, meter in names.items():
-        value = told[meter]
+        value = read[meter]
         why = meters.why(meter) or f"{name} shows nothing"
         readings[name] = NotMeasurableError(why) if value is None else Shown(value, name)
     return readings

@@ -11,16 +11,6 @@ from allocmark.allocators.torch_caching import import_torch
 from allocmark.experiments.core.recorder import Cell, Recorder, in_words
 from allocmark.experiments.shared.event_replay import restart
 from allocmark.schema.metrics import streams as metrics
-from allocmark.schema.metrics.streams import (
-    DROPPED,
-    EMPTIED,
-    GRAPH,
-    LIVE,
-    MEMPOOL,
-    POOLS,
-    RELEASED,
-    STAGES,
-)
 from allocmark.system.units import MIB
 
 POOL_BLOCKS = 4
@@ -29,8 +19,8 @@ POOL_BLOCK_BYTES = 32 * MIB
 
 def cells() -> Iterator[Cell]:
     """Yield the axes of every cell with its metric."""
-    for pool in POOLS:
-        for stage in STAGES:
+    for pool in metrics.POOLS:
+        for stage in metrics.STAGES:
             yield {"pool": pool, "stage": stage}, (metrics.HELD_BYTES,)
 
 
@@ -49,7 +39,7 @@ def measure(allocator: Allocator, recorder: Recorder) -> None:
                 why = in_words(error)
                 recorder.failure(f"private pool: {pool}", why)
         meter = f"counters of {allocator.framework}"
-        for stage in STAGES:
+        for stage in metrics.STAGES:
             axes = {"pool": pool, "stage": stage}
             if stage in held:
                 recorder.reading(metrics.HELD_BYTES, meter, axes, float(held[stage]))
@@ -67,15 +57,15 @@ def _follow(
         held[stage] = (allocator.stats().reserved_bytes or 0) - before
 
     owner, blocks = make(allocator)
-    read(LIVE)
+    read(metrics.LIVE)
     blocks.clear()
-    read(DROPPED)
+    read(metrics.DROPPED)
     allocator.trim()
-    read(EMPTIED)
+    read(metrics.EMPTIED)
     del owner
     gc.collect()
     allocator.trim()
-    read(RELEASED)
+    read(metrics.RELEASED)
 
 
 def _memory_pool(allocator: Allocator) -> tuple[Any, list[Any]]:
@@ -101,6 +91,6 @@ def _graph(allocator: Allocator) -> tuple[Any, list[Any]]:
 
 
 _MAKERS: Mapping[str, Callable[[Allocator], tuple[Any, list[Any]]]] = {
-    MEMPOOL: _memory_pool,
-    GRAPH: _graph,
+    metrics.MEMPOOL: _memory_pool,
+    metrics.GRAPH: _graph,
 }

@@ -17,27 +17,11 @@ from allocmark.experiments.tensorflow_policy.program_part import (
 from allocmark.experiments.tensorflow_policy.readings import Readings, added
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.metrics import tensorflow_policy as metrics
-from allocmark.schema.metrics.tensorflow_policy import (
-    ALL,
-    BOTH,
-    CONTEXT,
-    CREATED,
-    DEVICES,
-    FIRST,
-    GROWTH_AFTER_LIMIT,
-    IMPORTED,
-    LIMIT_AFTER_GROWTH,
-    LIMIT_BY_VARIABLE,
-    LIVE_PEAK,
-    REST,
-    SECOND,
-    WHYS,
-)
 
 COMBINATIONS: Mapping[str, Mapping[str, str]] = {
-    LIMIT_AFTER_GROWTH: {},
-    GROWTH_AFTER_LIMIT: {},
-    LIMIT_BY_VARIABLE: FORCED_GROWTH,
+    metrics.LIMIT_AFTER_GROWTH: {},
+    metrics.GROWTH_AFTER_LIMIT: {},
+    metrics.LIMIT_BY_VARIABLE: FORCED_GROWTH,
 }
 """Ways to ask for both at once, with the variables of each process; the first is the document's two
 ways, run one after the other."""
@@ -61,12 +45,16 @@ class Virtual(TensorFlowPart):
             for logical in range(2):
                 program.tensors.append(program.tensor(FIRST_BYTES, logical))
                 seen.append(used_bytes(self.device))
-            values = {FIRST: seen[1] - seen[0], SECOND: seen[2] - seen[1], BOTH: seen[2] - seen[0]}
+            values = {
+                metrics.FIRST: seen[1] - seen[0],
+                metrics.SECOND: seen[2] - seen[1],
+                metrics.BOTH: seen[2] - seen[0],
+            }
             for axes, (metric,) in self.cells():
                 recorder.reading(metric, MEM_GET_INFO, axes, values[str(axes["devices"])])
 
     def cells(self) -> Iterator[Cell]:
-        for devices in DEVICES:
+        for devices in metrics.DEVICES:
             yield {"devices": devices, "meter": MEM_GET_INFO}, (metrics.VIRTUAL_BYTES,)
 
 
@@ -87,8 +75,8 @@ class Combined(TensorFlowPart):
         with recorder.stage(setting):
             program.list_devices()
             calls: list[Callable[[], None]] = [lambda: program.set_limits([limit_bytes(gpu_bytes)])]
-            if setting != LIMIT_BY_VARIABLE:
-                calls.insert(0 if setting == LIMIT_AFTER_GROWTH else 1, program.set_growth)
+            if setting != metrics.LIMIT_BY_VARIABLE:
+                calls.insert(0 if setting == metrics.LIMIT_AFTER_GROWTH else 1, program.set_growth)
             errors = [error for error in map(error_of, calls) if error is not None]
             send_refused(setting, errors[0] if errors else None, recorder)
             program.start()
@@ -108,15 +96,19 @@ def send_above_limit(readings: Readings, gpu_bytes: int, recorder: Recorder) -> 
     limit = limit_bytes(gpu_bytes)
     recorder.reading(metrics.LIMIT_BYTES, _SET, {}, limit)
     for meter in _METERS:
-        whole = added(readings, LIVE_PEAK, IMPORTED, meter)
-        context = added(readings, CREATED, IMPORTED, meter)
+        whole = added(readings, metrics.LIVE_PEAK, metrics.IMPORTED, meter)
+        context = added(readings, metrics.CREATED, metrics.IMPORTED, meter)
         values: Mapping[str, int | str]
         if isinstance(whole, str):
-            values = dict.fromkeys(WHYS, whole)
+            values = dict.fromkeys(metrics.WHYS, whole)
         elif isinstance(context, str):
-            values = dict.fromkeys(WHYS, context)
+            values = dict.fromkeys(metrics.WHYS, context)
         else:
-            values = {ALL: whole - limit, CONTEXT: context, REST: whole - limit - context}
+            values = {
+                metrics.ALL: whole - limit,
+                metrics.CONTEXT: context,
+                metrics.REST: whole - limit - context,
+            }
         for why, value in values.items():
             axes = {"why": why, "meter": meter}
             recorder.reading(metrics.ABOVE_LIMIT_BYTES, meter, axes, value)
@@ -126,5 +118,5 @@ def above_cells() -> Iterator[Cell]:
     """Yield the cells of `send_above_limit`."""
     yield {}, (metrics.LIMIT_BYTES,)
     for meter in _METERS:
-        for why in WHYS:
+        for why in metrics.WHYS:
             yield {"why": why, "meter": meter}, (metrics.ABOVE_LIMIT_BYTES,)

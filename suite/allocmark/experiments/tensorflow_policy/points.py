@@ -22,22 +22,8 @@ from allocmark.experiments.tensorflow_policy.worker import Worker
 from allocmark.schema.device_meters import METERS, NVML_DEVICE
 from allocmark.schema.figure import Axis
 from allocmark.schema.metrics import tensorflow_policy as metrics
-from allocmark.schema.metrics.tensorflow_policy import (
-    AFTER,
-    AFTER_5_S,
-    COUNTERS,
-    CREATED,
-    DROPPED,
-    EMPTIED,
-    ENDED,
-    FIRST_TENSOR,
-    IMPORTED,
-    LISTED,
-    LIVE_PEAK,
-    POINTS,
-)
 
-COMPARED = (CREATED, FIRST_TENSOR, LIVE_PEAK, DROPPED)
+COMPARED = (metrics.CREATED, metrics.FIRST_TENSOR, metrics.LIVE_PEAK, metrics.DROPPED)
 """Where two ways to set a mode are compared."""
 _HOST, _SET = "/proc/self/statm", "the program"
 _COUNTER_METER = "framework counters"
@@ -64,13 +50,15 @@ class Points(PolicyPart):
         gpu_bytes = device_bytes(self.device)
         worker, *others = self._workers
         watch = Watch(self.device)
-        left_out = (AFTER_5_S,) if self.parameters["quick"] else ()
+        left_out = (metrics.AFTER_5_S,) if self.parameters["quick"] else ()
         readings: dict[str, PointReading | str] = dict.fromkeys(left_out, _NOT_QUICK)
         try:
             with recorder.stage("points"):
-                for point, reading in walk(worker, watch, [p for p in POINTS if p not in left_out]):
+                for point, reading in walk(
+                    worker, watch, [p for p in metrics.POINTS if p not in left_out]
+                ):
                     readings[point] = reading
-                    if isinstance(reading, str) and point != EMPTIED:
+                    if isinstance(reading, str) and point != metrics.EMPTIED:
                         recorder.failure(point, reading)
             _Sender(readings, gpu_bytes, recorder).send()
             recorder.reading(metrics.LIVE_BYTES, _SET, {}, sum(tensor_set(gpu_bytes)))
@@ -85,15 +73,15 @@ class Points(PolicyPart):
 
     def cells(self) -> Iterator[Cell]:
         yield {}, (metrics.LIVE_BYTES,)
-        for point in POINTS:
+        for point in metrics.POINTS:
             for meter in METERS:
                 axes = {"point": point, "meter": meter}
                 yield axes, (metrics.HELD_BYTES, metrics.SINCE_DEVICE_BYTES)
             inside = (metrics.TAKEN_SHARE, metrics.HOST_BYTES, metrics.OTHER_GPUS_BYTES)
             yield {"point": point}, inside
-            for counter in COUNTERS:
+            for counter in metrics.COUNTERS:
                 yield {"point": point, "counter": counter}, (metrics.COUNTER_BYTES,)
-        for after in AFTER:
+        for after in metrics.AFTER:
             for meter in METERS:
                 yield {"after": after, "meter": meter}, (metrics.RETURNED_BYTES,)
         if self.parameters["way"]:
@@ -104,9 +92,14 @@ class Points(PolicyPart):
 
 def _compare(other_way: Worker, watch: Watch, readings: Readings, recorder: Recorder) -> None:
     axes: dict[str, Axis] = {"way": other_way.way}
-    again = dict(walk(other_way, watch, (IMPORTED, LISTED, *COMPARED, ENDED)))
+    again = dict(
+        walk(other_way, watch, (metrics.IMPORTED, metrics.LISTED, *COMPARED, metrics.ENDED))
+    )
     pairs = [
-        (added(readings, point, IMPORTED, NVML_DEVICE), added(again, point, IMPORTED, NVML_DEVICE))
+        (
+            added(readings, point, metrics.IMPORTED, NVML_DEVICE),
+            added(again, point, metrics.IMPORTED, NVML_DEVICE),
+        )
         for point in COMPARED
     ]
     reasons = [value for pair in pairs for value in pair if isinstance(value, str)]
@@ -125,21 +118,21 @@ class _Sender:
 
     def send(self) -> None:
         """Send every cell, with its value or its reason."""
-        for point in POINTS:
+        for point in metrics.POINTS:
             for meter in METERS:
                 axes: dict[str, Axis] = {"point": point, "meter": meter}
-                held = added(self._readings, point, IMPORTED, meter)
+                held = added(self._readings, point, metrics.IMPORTED, meter)
                 self._recorder.reading(metrics.HELD_BYTES, meter, axes, held)
-                since = added(self._readings, point, CREATED, meter)
-                since = HAS_ENDED if point == ENDED else since
+                since = added(self._readings, point, metrics.CREATED, meter)
+                since = HAS_ENDED if point == metrics.ENDED else since
                 self._recorder.reading(metrics.SINCE_DEVICE_BYTES, meter, axes, since)
                 if meter == NVML_DEVICE:
                     share = held if isinstance(held, str) else held / self._gpu_bytes
                     self._recorder.reading(metrics.TAKEN_SHARE, meter, {"point": point}, share)
             self._inside(point)
-        for after in AFTER:
+        for after in metrics.AFTER:
             for meter in METERS:
-                more = added(self._readings, after, LIVE_PEAK, meter)
+                more = added(self._readings, after, metrics.LIVE_PEAK, meter)
                 if not isinstance(more, str):
                     more = -more if more <= 0 else _MORE
                 axes = {"after": after, "meter": meter}
@@ -152,12 +145,12 @@ class _Sender:
         others: int | str
         counters: Mapping[str, int | str]
         if isinstance(reading, str):
-            counters = dict.fromkeys(COUNTERS, reading)
+            counters = dict.fromkeys(metrics.COUNTERS, reading)
             host = others = reading
         else:
             counters = {
                 counter: reading.counters.get(counter, _why_no_counter(point))
-                for counter in COUNTERS
+                for counter in metrics.COUNTERS
             }
             host = HAS_ENDED if reading.host is None else reading.host
             others = self._on_other_gpus(reading)
@@ -169,7 +162,7 @@ class _Sender:
         self._recorder.reading(metrics.OTHER_GPUS_BYTES, NVML_DEVICE, axes, others)
 
     def _on_other_gpus(self, now: PointReading) -> int | str:
-        begin = self._readings[IMPORTED]
+        begin = self._readings[metrics.IMPORTED]
         if isinstance(begin, str):
             return begin
         if begin.others is None or now.others is None:
@@ -178,7 +171,7 @@ class _Sender:
 
 
 def _why_no_counter(point: str) -> str:
-    if point == ENDED:
+    if point == metrics.ENDED:
         return HAS_ENDED
-    later = POINTS.index(point) < POINTS.index(CREATED)
+    later = metrics.POINTS.index(point) < metrics.POINTS.index(metrics.CREATED)
     return BEFORE_DEVICE if later else _NOT_KEPT

@@ -14,32 +14,20 @@ from allocmark.experiments.core.recorder import in_words
 from allocmark.experiments.tensorflow_policy.worker import Worker
 from allocmark.meters.memory import MemoryMeters, settled
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
-from allocmark.schema.metrics.tensorflow_policy import (
-    AFTER_1_S,
-    AFTER_5_S,
-    CREATED,
-    DROPPED,
-    EMPTIED,
-    ENDED,
-    FIRST_TENSOR,
-    IMPORTED,
-    LISTED,
-    LIVE_PEAK,
-    POINTS,
-)
+from allocmark.schema.metrics import tensorflow_policy as metrics
 from allocmark.system.errors import NoGpuError, NotMeasurableError
 
 HAS_ENDED = "the process that could be asked has ended"
 BEFORE_DEVICE = "before the device exists"
 _ORDERS = {
-    LISTED: "list",
-    CREATED: "create",
-    FIRST_TENSOR: "first",
-    LIVE_PEAK: "take",
-    DROPPED: "drop",
-    EMPTIED: "empty",
+    metrics.LISTED: "list",
+    metrics.CREATED: "create",
+    metrics.FIRST_TENSOR: "first",
+    metrics.LIVE_PEAK: "take",
+    metrics.DROPPED: "drop",
+    metrics.EMPTIED: "empty",
 }
-_WAITS_S = {AFTER_1_S: 1.0, AFTER_5_S: 4.0}
+_WAITS_S = {metrics.AFTER_1_S: 1.0, metrics.AFTER_5_S: 4.0}
 """Waited since the point before; both ends count from the drop."""
 _MOST_GPUS = 16
 _NO_START = "cudaMemGetInfo cannot be asked before the context exists: no reading to start from"
@@ -106,7 +94,7 @@ def walk(
         if broken:
             yield point, broken
             continue
-        if point == ENDED:
+        if point == metrics.ENDED:
             worker.close()
             yield point, watch.read(worker, None)
             continue
@@ -116,7 +104,7 @@ def walk(
                 worker.order(_ORDERS[point])
             yield point, watch.read(worker, worker.order("read"))
         except NotMeasurableError as error:
-            if point != EMPTIED:
+            if point != metrics.EMPTIED:
                 broken = f"not reached: {point} could not be done ({in_words(error)})"
             yield point, str(error)
 
@@ -128,15 +116,19 @@ def added(readings: Readings, point: str, since: str, meter: str) -> int | str:
         return now
     if isinstance(then, str):
         return then
-    if POINTS.index(point) < POINTS.index(since):
+    if metrics.POINTS.index(point) < metrics.POINTS.index(since):
         return BEFORE_DEVICE
-    if meter == MEM_GET_INFO and since == IMPORTED:
-        return HAS_ENDED if point == ENDED else _NO_START
+    if meter == MEM_GET_INFO and since == metrics.IMPORTED:
+        return HAS_ENDED if point == metrics.ENDED else _NO_START
     end, begin = now.shown[meter], then.shown[meter]
     if meter == NVML_PROCESS:
         # NVML lists a process while it has a context: before and after, it holds nothing.
-        begin = 0 if since == IMPORTED and isinstance(begin, str) else begin
-        end = 0 if point in (IMPORTED, LISTED, ENDED) and isinstance(end, str) else end
+        begin = 0 if since == metrics.IMPORTED and isinstance(begin, str) else begin
+        end = (
+            0
+            if point in (metrics.IMPORTED, metrics.LISTED, metrics.ENDED) and isinstance(end, str)
+            else end
+        )
     if isinstance(end, str):
         return end
     return begin if isinstance(begin, str) else end - begin
