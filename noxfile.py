@@ -99,18 +99,18 @@ def versions(session: nox.Session, tried: str) -> None:
     session.install("-e", ".[test]", _TRIED[tried])
     framework = tried.partition("-")[0]
     found = json.loads(str(session.run("python", "-m", "allocmark.machine.stack", silent=True)))
-    told = [framework, *(str(found[key]) for key in (framework, f"{framework} cuda", "python"))]
+    stack = [framework, *(str(found[key]) for key in (framework, f"{framework} cuda", "python"))]
     outcome = Path(session.create_tmp(), "outcome.xml")
     outcome.unlink(missing_ok=True)
     command = ("python", "-m", "pytest", "-q", f"tests/emulator/test_{framework}.py")
     # 1: some tests failed, which is an outcome too.
     session.run(*command, f"--junitxml={outcome}", success_codes=[0, 1])
-    failed = _note_version(told, outcome)
+    failed = _note_version(stack, outcome)
     if failed:
         session.error(f"{failed} tests failed with {_TRIED[tried]}")
 
 
-def _note_version(told: list[str], outcome: Path) -> int:
+def _note_version(stack: list[str], outcome: Path) -> int:
     """Put one row into the table of versions, in the place of an older one; returns failures.
 
     What else the page says is left as it is.
@@ -124,7 +124,7 @@ def _note_version(told: list[str], outcome: Path) -> int:
     before, _, rest = _VERSIONS.read_text().partition(head)
     table, _, after = rest.partition("\n\n")
     rows = {tuple(cells[:2]): cells for cells in map(_cells, table.splitlines()[2:])}
-    rows[told[0], told[1]] = [*told, *map(str, (passed, failed, count["skipped"])), today]
+    rows[stack[0], stack[1]] = [*stack, *map(str, (passed, failed, count["skipped"])), today]
     lines = [head, _row(["---"] * len(_COLUMNS)), *map(_row, sorted(rows.values(), key=_order))]
     _VERSIONS.write_text(before + "\n".join(lines) + ("\n\n" + after if after else "\n"))
     return failed

@@ -1,4 +1,4 @@
-"""Where an allocator puts blocks: best fit, merging and splitting, told by addresses."""
+"""Where an allocator puts blocks: best fit, merging and splitting, seen by addresses."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from allocmark.machine.frameworks import Share
 from allocmark.measure.run import Measured, Plan
 from allocmark.schema import documents
 from allocmark.schema.figure import Axis, Figure
-from allocmark.schema.metrics import streams
+from allocmark.schema.metrics import fragmentation, streams
 from allocmark.system.errors import AllocmarkError
 from tests.support.compare_samples import document
 
@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TORCH = Share("torch", ("torch",))
 HELD = "streams.PrivatePools.track_held"
 PAIR = "streams.Tasks.track_pair"
+PEAK = "fragmentation.Fragmentation.track_peak_reserved"
 
 
 class Stack:
@@ -127,6 +128,42 @@ def test_a_filter_measures_its_experiments_and_keeps_the_other_results(
     values = column(file, HELD, "result")
     assert (values[4], values[0]) == (1.0, 8.0)
     assert PAIR in file["results"]
+
+
+def test_each_stack_has_a_file_of_its_own_figures_and_benchmarks(
+    monkeypatch: pytest.MonkeyPatch, conf: Any, tmp_path: Path
+) -> None:
+    class Other(Stack):
+        framework, framework_version, name = "tensorflow", "2.21", "other"
+
+    both = ("torch", "tensorflow")
+    first, second = (Share(name, both) for name in both)
+    monkeypatch.setattr(Plan, "stacks", lambda self: {first: Stack, second: Other})
+    paths = {}
+    for share, subject in ((first, "torch-native"), (second, "tf-growth")):
+        path = paths[share] = tmp_path / f"fragmentation.{subject}.json.gz"
+        figure = fragmentation.PEAK_RESERVED_BYTES.figure(
+            "m", {"workload": "uniform"}, len(subject)
+        )
+        documents.write(path, replace(document(figure), probe="fragmentation", subject=subject))
+
+    def carry_out(plan: Plan, stacks: Any, save: Any) -> list[Path]:
+        save({share: [path] for share, path in paths.items()})
+        return list(paths.values())
+
+    monkeypatch.setattr(tracked_run, "carry_out", carry_out)
+    results = tmp_path / "results"
+    tracked_run.run(conf, tracked_run.TrackedRun(results, PROFILES["quick"]))
+    files = [json.loads(file.read_text()) for file in results.glob("*/*-stack-*.json")]
+    by_framework = {next(n for n in both if n in file["params"]): file for file in files}
+    values = {
+        name: [value for value in column(file, PEAK, "result") if not math.isnan(value)]
+        for name, file in by_framework.items()
+    }
+    assert values == {"torch": [len("torch-native")], "tensorflow": [len("tf-growth")]}
+    assert "latency.OperationLatency.track_hit_pair" in by_framework["tensorflow"]["results"]
+    assert HELD in by_framework["torch"]["results"]
+    assert HELD not in by_framework["tensorflow"]["results"]  # It names torch's allocators only.
 
 
 def test_samples_are_dropped_or_joined_as_asv_does(

@@ -62,9 +62,9 @@ def evaluate(benchmark: Any, selected: Collection[int] | None) -> Any:
     sampled = [cell if isinstance(cell, dict) else None for cell in cells]
     return BenchmarkResult(
         # asv computes what has samples.
-        result=[cell if isinstance(cell, float) else True for cell in cells],
-        samples=[one and one["samples"] for one in sampled],
-        number=[one and one["number"] for one in sampled],
+        result=[True if isinstance(cell, dict) else cell for cell in cells],
+        samples=[cell and cell["samples"] for cell in sampled],
+        number=[cell and cell["number"] for cell in sampled],
         errcode=0,
         stderr="",
         profile=None,

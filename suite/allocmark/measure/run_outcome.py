@@ -1,4 +1,4 @@
-"""A run that came to its end and has nothing of what was asked for is no success."""
+"""A run that came to its end and has nothing of what was requested is no success."""
 
 from __future__ import annotations
 

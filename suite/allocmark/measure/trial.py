@@ -23,7 +23,7 @@ from allocmark.system import interpreters
 from allocmark.system.errors import NotMeasurableError
 
 _ALLOCATORS = {"torch": NATIVE, "tensorflow": GROWTH}
-"""Neither takes memory before it is asked to."""
+"""Neither takes memory before a first request."""
 _LIMIT_S = 180.0
 
 

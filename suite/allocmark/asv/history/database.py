@@ -154,12 +154,12 @@ def _git(folder: Path, *words: str, given: bytes | None = None) -> None:
     try:
         subprocess.run(["git", *words], cwd=folder, input=given, capture_output=True, check=True)
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip()
-        raise _failed(f"git {words[0]}", folder, said) from error
+        stderr = error.stderr.decode(errors="replace").strip()
+        raise _failed(f"git {words[0]}", folder, stderr) from error
 
 
-def _failed(what: str, folder: Path, said: str) -> AllocmarkError:
-    """Return what another program's last words come to."""
-    if any(os.strerror(number) in said for number in DISK_FULL):
+def _failed(what: str, folder: Path, stderr: str) -> AllocmarkError:
+    """Return the error of another program."""
+    if any(os.strerror(number) in stderr for number in DISK_FULL):
         return DiskFullError(f"{what} could not write into {folder}")
-    return AllocmarkError(f"{what} failed in {folder}: {said.rpartition(chr(10))[2]}")
+    return AllocmarkError(f"{what} failed in {folder}: {stderr.rpartition(chr(10))[2]}")

@@ -1,4 +1,4 @@
-"""The stacks of a record in the order they were first run, told from asv's own result files."""
+"""The stacks of a record in the order they were first run, by asv's result files."""
 
 from __future__ import annotations
 
