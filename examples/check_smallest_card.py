@@ -29,9 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("baseline", type=Path)
     parser.add_argument("--setting", default="torch-native", help="what the job runs under")
     parser.add_argument("--update", action="store_true", help="take what is found as the baseline")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        return check(asked.snapshot, asked.baseline, asked.setting, asked.update)
+        return check(options.snapshot, options.baseline, options.setting, options.update)
     except AllocmarkError as error:
         print(error, file=sys.stderr)
         return error.exit_code

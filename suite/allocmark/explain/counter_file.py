@@ -26,6 +26,7 @@ _MOST_DEVICES = 64
 _MOST_LETTERS = 100
 _MOST_COUNT = 1 << 53
 _FRAMEWORKS = ("torch", "tensorflow")
+_OPTIONAL = ("active_bytes", "reserved_bytes", "fragmented_bytes", "retries", "ooms")
 _MOST_VISIBLE = 1 << 10
 
 
@@ -146,12 +147,8 @@ def _counters(data: Any) -> Counters:
         device=_count(data, "device"),
         uuid=_text(data, "uuid"),
         live_bytes=_count(data, "live_bytes"),
-        active_bytes=_maybe(data, "active_bytes"),
-        reserved_bytes=_maybe(data, "reserved_bytes"),
-        fragmented_bytes=_maybe(data, "fragmented_bytes"),
-        retries=_maybe(data, "retries"),
-        ooms=_maybe(data, "ooms"),
         most_cached_share=share,
+        **{name: None if data.get(name) is None else _count(data, name) for name in _OPTIONAL},
     )
     used = found.live_bytes if found.active_bytes is None else found.active_bytes
     inside = used + (found.fragmented_bytes or 0)
@@ -162,10 +159,6 @@ def _counters(data: Any) -> Counters:
     if share is not None and not 0 <= share <= 1:
         raise _FormError("a share beyond 0 to 1")
     return found
-
-
-def _maybe(data: Mapping[str, Any], name: str) -> int | None:
-    return None if data.get(name) is None else _count(data, name)
 
 
 def _count(data: Mapping[str, Any], name: str) -> int:

@@ -17,16 +17,8 @@ _LARGEST = 1 << 44
 """Of MiB: torch counts the bytes of it in 64 bits."""
 
 
-def _flag(value: str) -> bool:
-    return value in ("True", "False")
-
-
 def _count(value: str) -> bool:
     return value.isascii() and value.isdecimal() and int(value) < _LARGEST
-
-
-def _large_mb(value: str) -> bool:
-    return _count(value) and int(value) >= _LEAST_MB
 
 
 def _power(value: str) -> bool:
@@ -49,9 +41,9 @@ def _number(value: str) -> float:
         return -1.0
 
 
-_FLAG = (_flag, "True or False")
+_FLAG = (lambda value: value in ("True", "False"), "True or False")
 _MB = (_count, "a whole number of MiB")
-_LARGE_MB = (_large_mb, f"a whole number of MiB, {_LEAST_MB} or more")
+_LARGE_MB = (lambda v: _count(v) and int(v) >= _LEAST_MB, f"{_MB[1]}, {_LEAST_MB} or more")
 _POWER = (_power, "a power of two")
 OPTIONS: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "backend": (lambda value: value in ("native", "cudaMallocAsync"), "native or cudaMallocAsync"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from allocmark.allocators import registry
@@ -84,13 +85,12 @@ def _setting(name: str, known: dict[str, Allocator]) -> Setting:
 
 
 def _recorded(conf: str, known: dict[str, Allocator]) -> Setting:
-    try:
+    # One of a newer torch: the one that replays says whether it knows it.
+    with suppress(AllocmarkError):
         words = parse(conf)
-    except AllocmarkError:  # Of a newer torch: the one that replays says whether it knows it.
-        return Setting(RECORDED, TorchSetting(RECORDED, conf), conf, recorded=True)
-    for name, allocator in known.items():
-        if allocator.framework == "torch" and _words(allocator) == words:
-            return Setting(name, allocator, recorded=True)
+        for name, allocator in known.items():
+            if allocator.framework == "torch" and _words(allocator) == words:
+                return Setting(name, allocator, recorded=True)
     return Setting(RECORDED, TorchSetting(RECORDED, conf), conf, recorded=True)
 
 

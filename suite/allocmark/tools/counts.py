@@ -41,6 +41,13 @@ class Group:
     """Figures without a step that were called changed while others had one."""
     wrong_side: int = 0
 
+    def judge(self, verdict: str, better: str | None, step: float, together: bool = False) -> None:
+        """Count what is said of a figure that got worse by a step."""
+        is_wrong = verdict == ("better" if better == "less" else "worse")
+        found = self.found_together if together else self.found
+        found.setdefault(step, Count()).add(verdict in CHANGED and not is_wrong, 1)
+        self.wrong_side += is_wrong
+
     def smallest(self, together: bool = False) -> float:
         """Return the smallest step from which on 95 % are found, nan if there is none."""
         found = self.found_together if together else self.found

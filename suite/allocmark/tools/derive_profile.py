@@ -166,35 +166,30 @@ def _context(source: MachineDocuments, chip: _Chip) -> dict[str, Any]:
     driver, torch = source.label(_CONTEXT), source.label("context.torch")
     # Before there is a context the process is not listed: only the card's meter sees this.
     init = source.bytes(_CONTEXT, "stage_bytes", "init", "LAZY", "nvml_device")
+    unlisted = total("nvml_device") - total("nvml_process") - init
+    eager = process("context", "EAGER") - process("context")
+    less_workspace = f"less the workspace of {workspace} in torch's pool"
     measured = {
-        "driver_init": (init, driver, "nvml_device, init"),
-        "context": (process("context", name=_CONTEXT), driver, "nvml_process, context"),
+        "driver_init": (init, f"{driver}: nvml_device, init"),
+        "context": (process("context", name=_CONTEXT), f"{driver}: nvml_process, context"),
         "context_unlisted": (
-            total("nvml_device") - total("nvml_process") - init,
-            driver,
-            "nvml_device less nvml_process, total up to context, less init",
+            unlisted,
+            f"{driver}: nvml_device less nvml_process, total up to context, less init",
         ),
-        "context_eager": (
-            process("context", "EAGER") - process("context"),
-            torch,
-            "nvml_process, context, EAGER less LAZY",
-        ),
-        "first_kernel": (process("first kernel"), torch, "nvml_process, first kernel, LAZY"),
+        "context_eager": (eager, f"{torch}: nvml_process, context, EAGER less LAZY"),
+        "first_kernel": (process("first kernel"), f"{torch}: nvml_process, first kernel, LAZY"),
         "first_blas": (
             process(product) - workspace,
-            torch,
-            f"nvml_process, {product}, LAZY, less the workspace of {workspace} in torch's pool",
+            f"{torch}: nvml_process, {product}, LAZY, {less_workspace}",
         ),
         "first_blas_eager": (
             process(product, "EAGER") - workspace,
-            torch,
-            f"nvml_process, {product}, EAGER, less the same",
+            f"{torch}: nvml_process, {product}, EAGER, less the same",
         ),
     }
     lines: dict[str, Any] = {}
-    for name, (count, document, cell) in measured.items():
-        lines[f"{name}_bytes"] = count
-        lines[f"{name}_bytes_source"] = f"{document}: {cell}"
+    for name, (count, origin) in measured.items():
+        lines |= {f"{name}_bytes": count, f"{name}_bytes_source": origin}
     return lines
 
 
@@ -203,37 +198,29 @@ def _call_times(source: MachineDocuments) -> dict[str, Any]:
 
     Of a pool only the call that makes it grow is timed: one that does not costs what it costs here.
     """
-    plain, pool, mapped = "latency.cuda-malloc", "latency.cuda-malloc-async-0", _EXPANDABLE
-    shared = f"a handle of torch's expandable segments, from {source.label(mapped)}: "
-    return {
-        "cudaMalloc": _times_table(
-            source.times(plain, "alloc", "miss"), f"{source.label(plain)}: alloc, median by bytes"
-        ),
-        "cudaFree": _times_table(
-            source.times(plain, "free", "miss"), f"{source.label(plain)}: free, median by bytes"
-        ),
-        "cudaMallocAsync": _times_table(
-            source.times(pool, "alloc", "miss"),
-            f"{source.label(pool)}: alloc that makes the pool grow, median by bytes",
-        ),
-        "cuMemCreate": _times_table(
-            _by_handle(source.times(mapped, "alloc", "miss")),
-            f"{shared}a missed alloc over its handles (create, map and set access together), "
-            "median over the sizes",
-        ),
-        "cuMemRelease": _times_table(
-            _by_handle(source.times(mapped, "free", "give-back")),
-            f"{shared}a give-back over its handles (unmap and release together), "
-            "median over the sizes",
+    plain, pool = "latency.cuda-malloc", "latency.cuda-malloc-async-0"
+    mapped = "latency.torch-expandable"
+    handle = f"a handle of torch's expandable segments, from {source.label(mapped)}: "
+    create = "a missed alloc over its handles (create, map and set access together)"
+    release = "a give-back over its handles (unmap and release together)"
+    grows = f"{source.label(pool)}: alloc that makes the pool grow, median by bytes"
+    tables = {
+        "cudaMalloc": ((plain, "alloc", "miss"), f"{source.label(plain)}: alloc, median by bytes"),
+        "cudaFree": ((plain, "free", "miss"), f"{source.label(plain)}: free, median by bytes"),
+        "cudaMallocAsync": ((pool, "alloc", "miss"), grows),
+        "cuMemCreate": ((mapped, "alloc", "miss"), f"{handle}{create}, median over the sizes"),
+        "cuMemRelease": (
+            (mapped, "free", "give-back"),
+            f"{handle}{release}, median over the sizes",
         ),
     }
-
-
-_EXPANDABLE = "latency.torch-expandable"
-
-
-def _times_table(times: Mapping[int, float], source: str) -> dict[str, Any]:
-    return {"source": source, "ns_by_bytes": {str(size): round(ns) for size, ns in times.items()}}
+    found = {}
+    for name, (cell, origin) in tables.items():
+        times = source.times(*cell)
+        times = _by_handle(times) if cell[0] == mapped else times
+        by_bytes = {str(size): round(ns) for size, ns in times.items()}
+        found[name] = {"source": origin, "ns_by_bytes": by_bytes}
+    return found
 
 
 def _by_handle(times: Mapping[int, float]) -> dict[int, float]:

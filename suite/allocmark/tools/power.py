@@ -143,11 +143,7 @@ def _planted(
         if not planted:
             group.beside.add(judged.verdict in CHANGED, 1)
         elif not _zero(couple):
-            wrong = "better" if rule.better == "less" else "worse"
-            found = group.found_together if together else group.found
-            is_found = judged.verdict in CHANGED and judged.verdict != wrong
-            found.setdefault(step, Count()).add(is_found, 1)
-            group.wrong_side += judged.verdict == wrong
+            group.judge(judged.verdict, rule.better, step, together)
 
 
 def spreads(runs: Sequence[Side], thresholds: Thresholds) -> dict[str, noise.Spread]:

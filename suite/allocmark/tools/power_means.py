@@ -9,7 +9,7 @@ import numpy as np
 
 from allocmark.compare import means
 from allocmark.compare.model import Scope
-from allocmark.tools.counts import CHANGED, SHARE, STEPS, Count, Group, percent
+from allocmark.tools.counts import CHANGED, SHARE, STEPS, Group, percent
 
 Tallies = dict[tuple[Scope, str], Group]
 
@@ -43,13 +43,10 @@ def _planted(
     changed = means.stepped(found, np.flatnonzero(hit), step)
     for mean, planted, rule in zip(means.judge(changed, by), hit, found.rules, strict=True):
         group = _of(tallies, found.scope, mean.group)
-        if not planted:
+        if planted:
+            group.judge(mean.verdict, rule.better, step)
+        else:
             group.beside.add(mean.verdict in CHANGED, 1)
-            continue
-        wrong = "better" if rule.better == "less" else "worse"
-        is_found = mean.verdict in CHANGED and mean.verdict != wrong
-        group.found.setdefault(step, Count()).add(is_found, 1)
-        group.wrong_side += mean.verdict == wrong
 
 
 def _of(tallies: Tallies, scope: Scope, group: str) -> Group:
