@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from allocmark.compare import Comparison, Verdict, compare, compare_pair
 from allocmark.compare.core_speed import stepped
-from allocmark.compare.run_set import Pair, Side, paired
+from allocmark.compare.run_set import RunSet, RunSetPair, paired
 from allocmark.compare.thresholds import load
 from allocmark.report.comparison import as_csv, as_json, as_markdown
 from allocmark.report.comparison_text import FORMATS, as_text
@@ -38,8 +38,8 @@ RULES = load()
 OLDER, NEWER = STACK, STACK.replace("580.1", "581.2")
 
 
-def _compared(a: Document | Side, b: Document | Side) -> Comparison:
-    sides = [one if isinstance(one, Side) else side(one) for one in (a, b)]
+def _compared(a: Document | RunSet, b: Document | RunSet) -> Comparison:
+    sides = [one if isinstance(one, RunSet) else side(one) for one in (a, b)]
     return compare_pair(paired(*sides), RULES)
 
 
@@ -129,7 +129,7 @@ def test_a_step_in_one_figure_is_found_beside_a_slower_process() -> None:
 
 
 def test_a_step_in_all_figures_of_a_process_needs_several_runs() -> None:
-    def runs(first: int, process: float) -> Side:
+    def runs(first: int, process: float) -> RunSet:
         return side(*(document(*hits(s, process=process), run=f"r{s}") for s in
                       range(first, first + 5)))  # fmt: skip
 
@@ -179,7 +179,7 @@ def test_the_interval_of_a_change_says_so_too(
 ) -> None:
     """A verdict and the interval beside it never contradict each other."""
 
-    def made(first: int, step: float, shift: float) -> Side:
+    def made(first: int, step: float, shift: float) -> RunSet:
         documents = []
         for run in range(first, first + runs):
             figures = hits(seed + run, process=shift, noise=noise, count=9)
@@ -221,12 +221,12 @@ def test_what_one_side_lacks_is_told_with_its_reason() -> None:
     assert (missing.only, missing.reason) == ("a", "crashed")
 
 
-def _of_stacks(ooms: int, retries: int, extra: Figure | None = None) -> Side:
+def _of_stacks(ooms: int, retries: int, extra: Figure | None = None) -> RunSet:
     """Return a side of two stacks, of which the older has `ooms` and the newer `retries`."""
     older = document(exact("ooms", ooms), exact("retries", 0), *([extra] if extra else []))
     newer = document(exact("ooms", 0), exact("retries", retries))
     sources = (*side(older, stack=OLDER).sources, *side(newer, stack=NEWER).sources)
-    return Side("folder", sources)
+    return RunSet("folder", sources)
 
 
 def test_figures_of_several_stacks_say_whose_they_are() -> None:
@@ -254,7 +254,7 @@ def test_figures_of_several_stacks_say_whose_they_are() -> None:
 
 def test_figures_of_two_profiles_say_which() -> None:
     a, b = (
-        Side("folder", tuple(
+        RunSet("folder", tuple(
             source for profile in ("quick", "full")
             for source in side(document(exact("ooms", value), profile=profile)).sources
         ))
@@ -268,7 +268,7 @@ def test_figures_of_two_profiles_say_which() -> None:
 def test_figures_of_one_pair_of_stacks_are_told_without_it() -> None:
     lacks = document(exact("ooms", 0), exact("splits", 3))
     found = _compared(side(lacks, stack=OLDER), side(document(exact("ooms", 1)), stack=NEWER))
-    assert [row.line for row in found.rows] == [one.line for one in found.missing] == [""]
+    assert [row.series_id for row in found.rows] == [one.series_id for one in found.missing] == [""]
     assert "latency/torch-native/ooms  (not equal)" in as_text(found)
     assert as_csv(found).startswith("machine,profile,")
     told = json.loads(as_json(found))
@@ -413,7 +413,7 @@ def test_own_thresholds_come_first(tmp_path: Path) -> None:
     rules = tmp_path / "thresholds.toml"
     rules.write_text('[[figure]]\npattern = "latency/*/ooms"\nignore = true\n')
     a, b = (side(document(exact("ooms", n), exact("retries", n))) for n in (0, 1))
-    pair = Pair(a, b)
+    pair = RunSetPair(a, b)
     found = compare_pair(pair, load(rules))
     assert [row.metric for row in found.rows] == ["retries"]
 

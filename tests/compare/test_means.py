@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from allocmark.compare import Comparison, Mean, compare_pair
 from allocmark.compare.core_speed import stepped
-from allocmark.compare.run_set import Pair, Side, paired
-from allocmark.compare.sensitivity import reaches
+from allocmark.compare.run_set import RunSet, RunSetPair, paired
+from allocmark.compare.sensitivity import sensitivities
 from allocmark.compare.thresholds import load
 from allocmark.report.comparison import as_markdown
 from allocmark.report.comparison_text import as_text
@@ -35,7 +35,7 @@ def _calls(seed: int, process: float) -> list[Figure]:
     ]
 
 
-def _side(seed: int, runs: int, step: float = 1.0, only: str = "", call: str = "") -> Side:
+def _side(seed: int, runs: int, step: float = 1.0, only: str = "", call: str = "") -> RunSet:
     """Return a side; with a step in all hits, those of one allocator, or those of one call."""
     generator = np.random.default_rng(seed)
     documents = []
@@ -52,8 +52,8 @@ def _side(seed: int, runs: int, step: float = 1.0, only: str = "", call: str = "
     return side(*documents)
 
 
-def _compared(a: Side, b: Side) -> Comparison:
-    return compare_pair(Pair(a, b), RULES)
+def _compared(a: RunSet, b: RunSet) -> Comparison:
+    return compare_pair(RunSetPair(a, b), RULES)
 
 
 def _of(found: Comparison, scope: str, subject: str = "") -> list[Mean]:
@@ -81,12 +81,12 @@ def test_ten_percent_of_a_whole_group_is_found_in_its_mean() -> None:
     (mean,) = _of(found, "all")
     assert mean.verdict == "worse"
     assert mean.shows <= 0.10
-    assert mean.place == "hits"
+    assert mean.name == "hits"
 
 
 def test_ten_percent_of_one_call_is_told_by_its_class() -> None:
     found = _compared(_side(5, 3), _side(6, 3, 1.12, only="torch-1", call="free"))
-    bad = {m.place for m in _of(found, "class") if m.verdict == "worse"}
+    bad = {m.name for m in _of(found, "class") if m.verdict == "worse"}
     assert bad == {"latency/torch-1/call_ns call=free path=hit"}
 
 
@@ -104,7 +104,7 @@ def test_the_mean_is_the_geometric_one_and_the_other_way_round_is_its_inverse(
     a, b = _side(7, runs), _side(7, runs, step)
     there, back = _compared(a, b), _compared(b, a)
     for one, other in zip(there.means, back.means, strict=True):
-        assert one.place == other.place
+        assert one.name == other.name
         assert one.ratio == pytest.approx(step)
         assert one.ratio * other.ratio == pytest.approx(1)
         assert {one.verdict, other.verdict} in ({"worse", "better"}, {"unclear"}, {"same"})
@@ -123,7 +123,7 @@ def test_a_run_that_measured_only_a_part_is_no_run_of_the_whole() -> None:
 @pytest.mark.parametrize("runs", [1, 2])
 def test_the_means_of_equal_sides_are_the_same(runs: int) -> None:
     found = _compared(_side(1, runs), _side(1, runs))
-    assert {(m.scope, m.verdict, m.note, m.open) for m in found.means} == {
+    assert {(m.scope, m.verdict, m.note, m.resolvable) for m in found.means} == {
         (scope, "same", "equal", False) for scope in ("all", "allocator", "class")
     }
 
@@ -133,7 +133,7 @@ def test_means_of_several_stacks_name_theirs(slower: Comparison) -> None:
     sides = []
     for runs in (_side(1, 1), _side(2, 1, 2.0)):
         sources = [replace(source, stack=stack) for stack in stacks for source in runs.sources]
-        sides.append(Side("folder", tuple(sources)))
+        sides.append(RunSet("folder", tuple(sources)))
     found = compare_pair(paired(*sides), RULES)
     text, page = as_text(found), as_markdown(found)
     for stack in stacks:
@@ -154,7 +154,7 @@ def test_text_and_markdown_say_what_moved_and_what_cannot_be_told(slower: Compar
     assert "  worse " in text and "hits of torch-2, 20 times" in text
     assert "| hits of torch-2 | 20 | +" in page
     one_run = _compared(_side(1, 1), _side(2, 1))
-    (reach,) = reaches(one_run)
+    (reach,) = sensitivities(one_run)
     assert reach.group == "hits" and reach.unclear > 0 and reach.half > reach.least
     assert reach.runs is not None and reach.runs > 1
     assert "Unclear: these runs cannot tell such figures one by one" in as_text(one_run)

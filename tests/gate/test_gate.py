@@ -175,7 +175,7 @@ def test_a_figure_that_is_lost_is_a_regression(tmp_path: Path) -> None:
     _night(tmp_path, 1, exact("ooms", 0), exact("retries", 0))
     _night(tmp_path, 2, exact("ooms", 0))
     found = gate(tmp_path, RULES)
-    assert (found.outcome, [m.place for m in found.lost]) == (
+    assert (found.outcome, [m.figure_id for m in found.lost]) == (
         "regression",
         ["latency/torch-native/retries"],
     )
@@ -278,9 +278,9 @@ def test_the_unclear_are_counted_the_same_way_throughout(tmp_path: Path) -> None
     found = gate_newest_run(tmp_path, last=2)
     (one,) = found.gates
     every = len(one.comparison.of("unclear"))
-    near = sum(row.open for row in one.comparison.rows)
+    near = sum(row.resolvable for row in one.comparison.rows)
     assert 0 < near < every
-    assert all(row.verdict == "unclear" for row in one.comparison.rows if row.open)
+    assert all(row.verdict == "unclear" for row in one.comparison.rows if row.resolvable)
     assert f", {every} unclear, " in found.text
     assert f"nothing is worse, but {near} of {every} unclear figures may hide" in found.text
 

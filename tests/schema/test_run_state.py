@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from allocmark.compare.run_set import read_side
+from allocmark.compare.run_set import read_run_set
 from allocmark.schema import run_state
 from allocmark.store.runs import runs_below
 from tests.support.compare_samples import document, exact, put
@@ -23,7 +23,7 @@ def test_a_run_without_an_end_is_told_however_it_is_laid_out(
     folder = put(tmp_path, document(exact("ooms", 0))).parent
     text = json.dumps(STATE | {"finished": finished}, indent=indent, separators=(",", ":"))
     (folder / run_state.FILE_NAME).write_text(text)
-    assert read_side(str(tmp_path), tmp_path).unfinished == (() if finished else (str(folder),))
+    assert read_run_set(str(tmp_path), tmp_path).unfinished == (() if finished else (str(folder),))
     assert [run.finished for run in runs_below(tmp_path)] == [finished is not None]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from allocmark.compare.run_set import Side, Source
+from allocmark.compare.run_set import RunSet, Source
 from allocmark.schema.documents import Document, Failure, path_of, write
 from allocmark.schema.figure import Axis, Figure, Kind
 from allocmark.schema.intervals import median_interval
@@ -81,9 +81,9 @@ def document(
     )  # fmt: skip
 
 
-def side(*documents: Document, stack: str = STACK, label: str = "side") -> Side:
+def side(*documents: Document, stack: str = STACK, label: str = "side") -> RunSet:
     """Return a side without files."""
-    return Side(label, tuple(Source(Path("none"), stack, one) for one in documents))
+    return RunSet(label, tuple(Source(Path("none"), stack, one) for one in documents))
 
 
 def put(root: Path, one: Document, stack: str = STACK, finished: bool = True) -> Path:

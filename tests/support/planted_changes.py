@@ -182,7 +182,7 @@ def main(folder: Path) -> None:
         print(f"{name}: {found.counted()}", flush=True)
         for row in found.of("worse", "better", "changed")[:12]:
             ratio = "-" if row.ratio is None else f"{row.ratio:.3f}"
-            print(f"  {row.verdict:7} {ratio}  {row.place}  ({row.note})")
+            print(f"  {row.verdict:7} {ratio}  {row.figure_id}  ({row.note})")
 
 
 if __name__ == "__main__":

@@ -22,8 +22,10 @@ def test_one_more_driver_call_for_each_miss_is_found(one_more: Comparison) -> No
 
 
 def test_and_nothing_is_better_nor_are_bytes_worse(one_more: Comparison) -> None:
-    assert not [row.place for row in one_more.of("better") if row.exact]
-    wrong = [row.place for row in one_more.of("worse") if row.exact and row.metric not in COUNTS]
+    assert not [row.figure_id for row in one_more.of("better") if row.exact]
+    wrong = [
+        row.figure_id for row in one_more.of("worse") if row.exact and row.metric not in COUNTS
+    ]
     assert not wrong
 
 

@@ -44,7 +44,7 @@ def test_a_byte_more_is_listed_and_not_met(tmp_path: Path) -> None:
     found = compare(tmp_path / "a", tmp_path / "b")
     assert not found.met
     assert [(d.a.value, d.b.value) for d in found.different] == [(100, 101)]
-    assert "/peak_bytes workload=training" in found.different[0].couple.place
+    assert "/peak_bytes workload=training" in found.different[0].figures.figure_id
 
 
 @pytest.mark.parametrize(("far", "met"), [(1, True), (2, False)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allocmark.compare.run_set import Side
+from allocmark.compare.run_set import RunSet
 from allocmark.compare.thresholds import load
 from allocmark.tools.power import Power, designs, simulate, text
 from allocmark.tools.synthetic_changes import drawn
@@ -14,7 +14,7 @@ from tests.support.compare_samples import document, exact, hits, side
 RULES = load()
 
 
-def _runs(count: int) -> list[Side]:
+def _runs(count: int) -> list[RunSet]:
     """Return runs of three allocators whose processes differ by a few percent."""
     factors = (1.0, 1.03, 0.98, 1.02, 0.97, 1.01)
     return [

@@ -1,8 +1,9 @@
-"""Brings times of one machine to one core pace, however the runs were measured.
+"""Scales times of one machine to one core speed, however the runs were measured.
 
-A results folder keeps the pace that its times are given at (`core pace ns` in the conditions), and
-each night has a folder of its own: what two of them say is apart by what their paces are. Between
-machines nothing is brought together: that their cores differ is a result.
+A results folder keeps the core speed that its times are given at (`notes.CORE_SPEED_NS`), and each
+night has a folder of its own: what two of them say is apart by what their speeds are. Between
+machines nothing is scaled: that their cores differ is a result. A speed is the nanoseconds that the
+reference chain takes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from allocmark.schema import notes
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Figure
 
-Paces = dict[str, float]
-"""By machine: the pace to which its figures are brought."""
+CoreSpeeds = dict[str, float]
+"""By machine: the speed to which its figures are scaled."""
 
 
 def stepped(figure: Figure, factor: float) -> Figure:
@@ -30,27 +31,27 @@ def stepped(figure: Figure, factor: float) -> Figure:
     )
 
 
-def pace_of(document: Document) -> float | None:
-    """Return the pace at which a document gives its times, None where it says none."""
+def core_speed_of(document: Document) -> float | None:
+    """Return the core speed at which a document gives its times, None where it says none."""
     found = document.conditions.get(notes.NOTES)
-    pace = found.get(notes.CORE_SPEED_NS) if isinstance(found, dict) else None
-    if isinstance(pace, bool) or not isinstance(pace, int | float):
+    speed = found.get(notes.CORE_SPEED_NS) if isinstance(found, dict) else None
+    if isinstance(speed, bool) or not isinstance(speed, int | float):
         return None
-    return float(pace) if pace > 0 else None
+    return float(speed) if speed > 0 else None
 
 
-def paces(sources: Iterable[Source]) -> Paces:
-    """Return of each machine the pace of its first document that has one."""
-    found: Paces = {}
+def core_speeds(sources: Iterable[Source]) -> CoreSpeeds:
+    """Return of each machine the core speed of its first document that has one."""
+    found: CoreSpeeds = {}
     for source in sorted(sources, key=lambda source: source.document.started):
-        pace = pace_of(source.document)
-        if pace is not None:
-            found.setdefault(source.machine, pace)
+        speed = core_speed_of(source.document)
+        if speed is not None:
+            found.setdefault(source.machine, speed)
     return found
 
 
-def at_pace(figure: Figure, pace: float | None, wanted: float | None) -> Figure:
-    """Return the figure, given at `pace`, at the pace `wanted`."""
-    if pace is None or wanted is None or pace == wanted or not figure.scaled_to_core_speed:
+def at_core_speed(figure: Figure, speed: float | None, wanted: float | None) -> Figure:
+    """Return the figure, given at one core speed, at the `wanted` one."""
+    if speed is None or wanted is None or speed == wanted or not figure.scaled_to_core_speed:
         return figure
-    return stepped(figure, wanted / pace)
+    return stepped(figure, wanted / speed)

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from allocmark.compare.model import Change
-from allocmark.compare.run_set import Side
+from allocmark.compare.run_set import RunSet
 from allocmark.schema.documents import Document
 
 _CLOCKS = {"sm_clock_mhz": "GPU clock", "memory_clock_mhz": "memory clock"}
@@ -34,7 +34,7 @@ _NO_FACT = {"machine", "total_bytes", "usable_bytes"}
 _UNKNOWN = "unknown"
 
 
-def changes(a: Side, b: Side) -> tuple[Change, ...]:
+def changes(a: RunSet, b: RunSet) -> tuple[Change, ...]:
     """Return the facts of the stacks and of their hosts that are not alike on both sides."""
     found = []
     stacks = [_values(side, lambda document: document.stack) for side in (a, b)]
@@ -53,7 +53,7 @@ def changes(a: Side, b: Side) -> tuple[Change, ...]:
     )
 
 
-def warnings(a: Side, b: Side) -> tuple[str, ...]:
+def warnings(a: RunSet, b: RunSet) -> tuple[str, ...]:
     """Return what makes a difference of times mean little: it is said before the figures."""
     found = []
     hosts = [_values(side, _before) for side in (a, b)]
@@ -103,7 +103,7 @@ def others(document: Document) -> int:
     return max((count for count in told if isinstance(count, int)), default=0)
 
 
-def _middle(side: Side, name: str) -> float | None:
+def _middle(side: RunSet, name: str) -> float | None:
     """Return the median of a clock right after measuring: before, an idle GPU has a low one."""
     after = [s.document.conditions.get("after") for s in side.sources]
     told = [reading.get(name) for reading in after if isinstance(reading, Mapping)]
@@ -115,7 +115,7 @@ def _near(one: float, other: float) -> bool:
     return abs(one - other) <= _CLOCK_NEAR * max(one, other)
 
 
-def _values(side: Side, of: Callable[[Document], Mapping[str, Any]]) -> dict[str, set[str]]:
+def _values(side: RunSet, of: Callable[[Document], Mapping[str, Any]]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for source in side.sources:
         for name, value in of(source.document).items():

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from allocmark.compare import noise
-from allocmark.compare.model import Mean, Scope, Verdict, place_text
-from allocmark.compare.pairing import Couple, Key, line_of
+from allocmark.compare.model import Mean, Scope, Verdict, figure_id_of
+from allocmark.compare.pairing import FigureKey, FigurePair, series_of
 from allocmark.compare.readings import direction, has_zero, is_exact, logarithms
 from allocmark.compare.thresholds import Rule
 from allocmark.schema.intervals import CONFIDENCE
@@ -46,13 +46,13 @@ _LARGEST = 50.0
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Kept = Sequence[tuple[Couple, Rule]]
+Kept = Sequence[tuple[FigurePair, Rule]]
 
 
-class Place(NamedTuple):
+class GroupKey(NamedTuple):
     """What a mean is of; what its scope joins is empty. `cell` is the name of a class."""
 
-    line: str
+    series_id: str
     probe: str
     subject: str
     cell: str
@@ -79,7 +79,7 @@ class Pools:
     """
 
     scope: Scope
-    keys: tuple[Place, ...]
+    keys: tuple[GroupKey, ...]
     members: tuple[Ints, ...]
     rules: tuple[Rule, ...]
     a: Floats
@@ -88,7 +88,7 @@ class Pools:
 
 @dataclass(frozen=True)
 class Times:
-    """The couples that means are taken of, and their logarithms by run, from the mean of A."""
+    """The pairs that means are taken of, and their logarithms by run, from the mean of A."""
 
     kept: Kept
     a: Floats
@@ -98,40 +98,38 @@ class Times:
 def timed(kept: Kept) -> Times | None:
     """Return the times, all above zero, that means are taken of; None where there are none."""
     chosen = [
-        (couple, rule)
-        for couple, rule in kept
-        if next(iter(couple.b.values())).kind == "time"
-        and not is_exact(couple)
-        and not has_zero(couple)
+        (pair, rule)
+        for pair, rule in kept
+        if next(iter(pair.b.values())).kind == "time" and not is_exact(pair) and not has_zero(pair)
     ]
     if not chosen:
         return None
-    a, b = (logarithms([getattr(couple, side) for couple, _ in chosen]) for side in ("a", "b"))
+    a, b = (logarithms([getattr(pair, side) for pair, _ in chosen]) for side in ("a", "b"))
     middle = np.nanmean(a, axis=1, keepdims=True)
     return Times(chosen, a - middle, b - middle)
 
 
 def pools(times: Times, scope: Scope) -> Pools:
     """Return the pools of a scope; a class of a single figure is none: its row says it all."""
-    found: dict[Place, list[int]] = {}
-    places: dict[object, Place] = {}
-    for index, (couple, rule) in enumerate(times.kept):
-        key = couple.key
+    found: dict[GroupKey, list[int]] = {}
+    keys: dict[object, GroupKey] = {}
+    for index, (pair, rule) in enumerate(times.kept):
+        key = pair.key
         # A name is put together once for the many figures that share it.
-        alike = key if scope == "class" else (key.home, rule.group, str(rule.better))
-        if (place := places.get(alike)) is None:
-            place = places[alike] = _place(key, rule, scope)
-        found.setdefault(place, []).append(index)
+        alike = key if scope == "class" else (key.document, rule.group, str(rule.better))
+        if (group := keys.get(alike)) is None:
+            group = keys[alike] = _group_key(key, rule, scope)
+        found.setdefault(group, []).append(index)
     least = 2 if scope == "class" else 1
     named = {key: np.asarray(m) for key, m in sorted(found.items()) if len(m) >= least}
     members = tuple(named.values())
     return Pools(
-        scope,
-        tuple(named),
-        members,
-        tuple(times.kept[m[0]][1] for m in members),
-        _pooled(times.a, members),
-        _pooled(times.b, members),
+        scope=scope,
+        keys=tuple(named),
+        members=members,
+        rules=tuple(times.kept[m[0]][1] for m in members),
+        a=_pooled(times.a, members),
+        b=_pooled(times.b, members),
     )
 
 
@@ -153,7 +151,7 @@ def judged(kept: Kept) -> tuple[Mean, ...]:
         these = by if scope == "allocator" else pools(times, scope)
         found += judge(these, by)
     scopes = get_args(Scope)
-    return tuple(sorted(found, key=lambda m: (m.group, m.line, scopes.index(m.scope), m.place)))
+    return tuple(sorted(found, key=lambda m: (m.group, m.series_id, scopes.index(m.scope), m.name)))
 
 
 def judge(found: Pools, by_allocator: Pools) -> list[Mean]:
@@ -173,17 +171,33 @@ def judge(found: Pools, by_allocator: Pools) -> list[Mean]:
             math.exp(min(float(x), _LARGEST))
             for x in (moved[i] - half[i], moved[i] + half[i], half[i])
         )
-        told = _decide(float(moved[i]), wide - 1, low <= 1 <= high, float(q[i]), rule)
+        verdict, note, resolvable = _decide(
+            float(moved[i]), wide - 1, low <= 1 <= high, float(q[i]), rule
+        )
         if _known(found.a[i]) == _known(found.b[i]):
-            told = "same", "equal", False
-        shows = max(rule.least, _found_from(float(half[i]), many[rule.group]))
+            verdict, note, resolvable = "same", "equal", False
         means.append(
             Mean(
-                found.scope, key.line, key.probe, key.subject, key.cell, rule.group, rule.least,
-                len(found.members[i]), _runs(found.a[i]), _runs(found.b[i]),
-                math.exp(float(moved[i])), low, high, float(q[i]), shows, *told,
+                scope=found.scope,
+                series_id=key.series_id,
+                probe=key.probe,
+                subject=key.subject,
+                cell=key.cell,
+                group=rule.group,
+                least=rule.least,
+                figures=len(found.members[i]),
+                runs_a=_runs(found.a[i]),
+                runs_b=_runs(found.b[i]),
+                ratio=math.exp(float(moved[i])),
+                low=low,
+                high=high,
+                q=float(q[i]),
+                shows=max(rule.least, _found_from(float(half[i]), many[rule.group])),
+                verdict=verdict,
+                note=note,
+                resolvable=resolvable,
             )
-        )  # fmt: skip
+        )
     return means
 
 
@@ -220,14 +234,16 @@ def _of_class(found: Pools) -> tuple[Floats, Floats]:
     figure_sd = np.asarray([rule.figure for rule in found.rules]) / np.sqrt(size)
     moves = noise.moves(
         noise.Readings(
-            found.a,
-            found.b,
-            np.zeros(len(size)),
-            np.asarray([numbers.setdefault(key.process, len(numbers)) for key in found.keys]),
-            process_sd,
+            a=found.a,
+            b=found.b,
+            within=np.zeros(len(size)),
+            process=np.asarray(
+                [numbers.setdefault(key.process, len(numbers)) for key in found.keys]
+            ),
+            process_sd=process_sd,
             # The sizes of one call are read side by side: what disturbs one disturbs them all.
-            np.maximum(figure_sd, process_sd / 2),
-            np.unique([rule.group for rule in found.rules], return_inverse=True)[1],
+            figure_sd=np.maximum(figure_sd, process_sd / 2),
+            kind=np.unique([rule.group for rule in found.rules], return_inverse=True)[1],
         )
     )
     return moves.high - moves.difference, moves.p
@@ -245,17 +261,17 @@ def _of_processes(found: Pools, by: Pools) -> tuple[Floats, Floats]:
     variance, known = np.empty(len(own)), np.empty(len(own))
     numbers: dict[object, int] = {}
     group = np.asarray([numbers.setdefault(k.among, len(numbers)) for k in by.keys])
-    place = {k: number for number, k in enumerate(by.keys)}
+    position = {k: number for number, k in enumerate(by.keys)}
     for i, (key, rule) in enumerate(zip(found.keys, found.rules, strict=True)):
         among = group == numbers.get(key.among, -1)
         count = int(among.sum()) if found.scope == "all" else 1
-        if found.scope == "allocator" and key in place:
-            among[place[key]] = False
+        if found.scope == "allocator" and key in position:
+            among[position[key]] = False
         others = float(dof[among].sum())
         learnt = float(squares[among].sum()) / others if others else 0.0
-        told = rule.process**2 + rule.figure**2 * count / len(found.members[i])
+        expected = rule.process**2 + rule.figure**2 * count / len(found.members[i])
         runs = noise.weight_of(dof[among])
-        prior = runs * learnt + (1 - runs) * told
+        prior = runs * learnt + (1 - runs) * expected
         prior *= HOST + (1 - HOST) / count
         weight = noise.PRIOR
         moderated = (weight * prior + own[i]) / (weight + own_dof[i])
@@ -292,12 +308,21 @@ def _pooled(logs: Floats, members: Sequence[Ints]) -> Floats:
     return found
 
 
-def _place(key: Key, rule: Rule, scope: Scope) -> Place:
-    home = key.home
-    subject = "" if scope == "all" else home.subject
+def _group_key(key: FigureKey, rule: Rule, scope: Scope) -> GroupKey:
+    document = key.document
+    subject = "" if scope == "all" else document.subject
     axes = {name: value for name, value in key.axes if name != _SIZE}
-    cell = place_text(home.probe, home.subject, key.metric, axes) if scope == "class" else ""
-    return Place(line_of(home), home.probe, subject, cell, rule.group, str(rule.better))
+    cell = (
+        figure_id_of(document.probe, document.subject, key.metric, axes) if scope == "class" else ""
+    )
+    return GroupKey(
+        series_id=series_of(document),
+        probe=document.probe,
+        subject=subject,
+        cell=cell,
+        group=rule.group,
+        better=str(rule.better),
+    )
 
 
 def _counted(side: Floats) -> Floats:

@@ -23,14 +23,15 @@ VERDICTS: tuple[Verdict, ...] = ("worse", "better", "changed", "unclear", "same"
 class Row:
     """One figure that both sides have.
 
-    `place` is its name, ``probe/subject/metric axis=value …``. `a` and `b` are what is compared:
-    the medians, over the runs of a side, of the value or (`reading` says so) of the fastest
-    reading; `least` is the smallest change that matters; `ratio` is b over a, `low` and `high` the
-    95 % interval of it (None for exact figures, and where a value is 0). `q` is the probability of
-    a false alarm after the correction for the number of figures. `note` says in words what the
-    verdict rests on, `open` says that the difference would matter and that more runs can settle
-    whether it is one, `command` measures the figure again. `line` is whose the figure is (machine,
-    profile, framework, stack) where a comparison holds several pairs of stacks, "" otherwise.
+    `figure_id` is its name, ``probe/subject/metric axis=value …``. `a` and `b` are what is
+    compared: the medians, over the runs of a side, of the value or (`reading` says so) of the
+    fastest reading; `least` is the smallest change that matters; `ratio` is b over a, `low` and
+    `high` the 95 % interval of it (None for exact figures, and where a value is 0). `q` is the
+    probability of a false alarm after the correction for the number of figures. `note` says in
+    words what the verdict rests on, `resolvable` says that the difference would matter and that
+    more runs can settle whether it is one, `command` measures the figure again. `series_id` is
+    whose the figure is (machine, profile, framework, stack) where a comparison holds several pairs
+    of stacks, "" otherwise.
     """
 
     machine: str
@@ -53,27 +54,27 @@ class Row:
     q: float | None
     verdict: Verdict
     note: str
-    open: bool
+    resolvable: bool
     command: str
-    line: str
+    series_id: str
 
     @property
-    def place(self) -> str:
+    def figure_id(self) -> str:
         """The figure's name, as patterns of `thresholds.toml` match it."""
-        return place_text(self.probe, self.subject, self.metric, self.axes)
+        return figure_id_of(self.probe, self.subject, self.metric, self.axes)
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
     """A figure that one side has and the other has not; `reason` is the other's own, if any.
 
-    `line` is that of `Row`.
+    `series_id` is that of `Row`.
     """
 
-    place: str
+    figure_id: str
     only: Literal["a", "b"]
     reason: str
-    line: str
+    series_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,12 @@ class Mean:
     """The geometric mean of b over a of many times, with a verdict; see `compare.means`.
 
     `scope` says whose: `subject` is "" where it is that of all allocators, `cell` names a class and
-    is "" otherwise. `low`, `high`, `q`, `note` and `open` are those of `Row`. `shows` is the
+    is "" otherwise. `low`, `high`, `q`, `note` and `resolvable` are those of `Row`. `shows` is the
     smallest step that such a mean is expected to show 95 % of the time with these runs.
     """
 
     scope: Scope
-    line: str
+    series_id: str
     probe: str
     subject: str
     cell: str
@@ -111,7 +112,7 @@ class Mean:
     shows: float
     verdict: Verdict
     note: str
-    open: bool
+    resolvable: bool
 
     @property
     def runs(self) -> tuple[int, int]:
@@ -119,7 +120,7 @@ class Mean:
         return self.runs_a, self.runs_b
 
     @property
-    def place(self) -> str:
+    def name(self) -> str:
         """What it is the mean of, in words."""
         if self.scope == "class":
             return self.cell
@@ -127,8 +128,8 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True)
-class SideFacts:
-    """One side: how it was named, the stacks and runs it holds, how many documents."""
+class RunSetFacts:
+    """One run set: how it was named, the stacks and runs it holds, how many documents."""
 
     label: str
     stacks: tuple[str, ...]
@@ -144,8 +145,8 @@ class Comparison:
     `warnings` are said before anything else: conditions that differ, runs that have no end.
     """
 
-    a: SideFacts
-    b: SideFacts
+    a: RunSetFacts
+    b: RunSetFacts
     study: bool
     warnings: tuple[str, ...]
     environment: tuple[Change, ...]
@@ -165,10 +166,10 @@ class Comparison:
     def means_of(self, *verdicts: Verdict) -> Sequence[Mean]:
         """Return the means with one of these verdicts, those of most figures first."""
         chosen = (mean for mean in self.means if mean.verdict in verdicts)
-        return sorted(chosen, key=lambda mean: (get_args(Scope).index(mean.scope), mean.place))
+        return sorted(chosen, key=lambda mean: (get_args(Scope).index(mean.scope), mean.name))
 
 
-def place_text(probe: str, subject: str, metric: str, axes: Mapping[str, Any]) -> str:
+def figure_id_of(probe: str, subject: str, metric: str, axes: Mapping[str, Any]) -> str:
     """Return the name of a figure; axes in the order of their names."""
     words = [f"{name}={_axis(axes[name])}" for name in sorted(axes)]
     return " ".join([f"{probe}/{subject}/{metric}", *words])
@@ -182,6 +183,6 @@ def _first(row: Row) -> tuple[bool, bool, float, str]:
     """Order rows: what is exact, then bytes and counts, then times; the largest changes first."""
     is_time = row.unit in _TIMES or row.unit.endswith("/s")
     if row.ratio is None:
-        return (not row.exact, is_time, float("-inf"), row.place)
+        return (not row.exact, is_time, float("-inf"), row.figure_id)
     size = row.ratio if row.ratio >= 1 else 1 / row.ratio if row.ratio > 0 else float("inf")
-    return (not row.exact, is_time, -size, row.place)
+    return (not row.exact, is_time, -size, row.figure_id)

@@ -103,14 +103,14 @@ def moves(read: Readings) -> Moves:
     part = np.where(by_process, _half(se_together, process_dof), _half(se_alone, figure_dof))
     half = np.where(shared, part, whole)
     return Moves(
-        difference,
-        difference - half,
-        difference + half,
-        whole,
-        together,
-        alone,
-        p,
-        by_process,
+        difference=difference,
+        low=difference - half,
+        high=difference + half,
+        half=whole,
+        together=together,
+        alone=alone,
+        p=p,
+        by_process=by_process,
     )
 
 
@@ -157,10 +157,10 @@ def spread(sides: Sequence[Floats], process: Ints) -> Spread:
     common, common_dof = together[first].sum(), dof[first].sum()
     with np.errstate(invalid="ignore", divide="ignore"):
         return Spread(
-            float(np.sqrt(common / common_dof)) if common_dof else 0.0,
-            float(common_dof),
-            float(np.sqrt(alone.sum() / dof_alone.sum())),
-            float(np.sqrt(_typical(alone, dof_alone))),
+            process_sd=float(np.sqrt(common / common_dof)) if common_dof else 0.0,
+            process_dof=float(common_dof),
+            figure_sd=float(np.sqrt(alone.sum() / dof_alone.sum())),
+            typical_sd=float(np.sqrt(_typical(alone, dof_alone))),
         )
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from allocmark.compare.core_speed import at_pace, pace_of, paces
-from allocmark.compare.model import place_text
-from allocmark.compare.run_set import Pair, Source
+from allocmark.compare.core_speed import at_core_speed, core_speed_of, core_speeds
+from allocmark.compare.model import figure_id_of
+from allocmark.compare.run_set import RunSetPair, Source
 from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.flags import NOISY_CPU
 
 
-class Home(NamedTuple):
+class DocumentKey(NamedTuple):
     """What the figures of a document have in common."""
 
     machine: str
@@ -23,18 +24,18 @@ class Home(NamedTuple):
     subject: str
 
 
-Spot = tuple[str, str, frozenset[tuple[str, Axis]]]
-"""Which of its home's figures it is: metric, meter, axes."""
+CellKey = tuple[str, str, frozenset[tuple[str, Axis]]]
+"""Which of its document's figures it is: metric, meter, axes."""
 
 
-class Key(NamedTuple):
+class FigureKey(NamedTuple):
     """What makes two figures one cell.
 
     The meter of a time names its batch, which is fitted to the machine as it is at the moment, so
     it is left out; that of bytes is part of what was read.
     """
 
-    home: Home
+    document: DocumentKey
     metric: str
     meter: str
     axes: frozenset[tuple[str, Axis]]
@@ -57,17 +58,19 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Couple:
-    """A cell that both sides have a value of; `values_a` and `values_b` are those, run by run."""
+class FigurePair:
+    """A cell that both sides have a value of; `values_a` and `values_b` are those, run by run.
 
-    key: Key
-    place: str
+    `source` is where it is from in B: the command that measures it again, and the machine shown.
+    `series_id` is whose it is, where there are several pairs of stacks: one text for all of a pair.
+    """
+
+    key: FigureKey
+    figure_id: str
     a: Mapping[Run, Figure]
     b: Mapping[Run, Figure]
     source: Source
-    """Where it is from in B: the command that measures it again, and the machine shown."""
-    line: str
-    """Whose it is, where there are several pairs of stacks: one text for all of a pair."""
+    series_id: str
     values_a: list[float] = field(init=False, repr=False, compare=False)
     values_b: list[float] = field(init=False, repr=False, compare=False)
 
@@ -82,70 +85,76 @@ def _values(cell: Mapping[Run, Figure]) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Single:
+class UnpairedFigure:
     """A cell that one side has a value of: `only` says which, `reason` what the other says."""
 
-    place: str
-    only: str
+    figure_id: str
+    only: Literal["a", "b"]
     reason: str
-    line: str
+    series_id: str
 
 
-DISTURBED = "noisy-cpu"
-"""The flag of a time too few readings of which came from a quiet core."""
-
-Cells = dict[Home, dict[Spot, tuple[Cell, Cell]]]
+Cells = dict[DocumentKey, dict[CellKey, tuple[Cell, Cell]]]
 """Every cell, of A and of B."""
 
 
-def cells(pair: Pair) -> Cells:
-    """Return every cell of both sides, the times of a machine at one pace.
+def cells(sets: RunSetPair) -> Cells:
+    """Return every cell of both sides, the times of a machine at one core speed.
 
     In a study the machine, driver and framework are no part of a cell's key.
     """
     found: Cells = {}
-    wanted = paces((*pair.a.sources, *pair.b.sources))
-    for number, side in enumerate((pair.a, pair.b)):
+    wanted = core_speeds((*sets.a.sources, *sets.b.sources))
+    for number, side in enumerate((sets.a, sets.b)):
         for source in sorted(side.sources, key=lambda source: source.document.started):
             document = source.document
-            machine, profile, framework = source.line
-            home = Home(
-                "" if pair.study else machine,
-                profile,
-                framework,
-                source.stack if pair.by_stack else "",
-                document.probe,
-                document.subject,
+            machine, profile, framework = source.series_id
+            key = DocumentKey(
+                machine="" if sets.study else machine,
+                profile=profile,
+                framework=framework,
+                stack=source.stack if sets.by_stack else "",
+                probe=document.probe,
+                subject=document.subject,
             )
-            here = found.setdefault(home, {})
+            here = found.setdefault(key, {})
             run = Run(source.stack, document.run)
-            pace, pace_wanted = pace_of(document), wanted.get(machine)
+            speed, speed_wanted = core_speed_of(document), wanted.get(machine)
             for figure in document.figures:
                 meter = "" if figure.unit in ("s", "ns") or figure.kind == "time" else figure.meter
-                spot = figure.metric, meter, frozenset(figure.axes.items())
-                if (both := here.get(spot)) is None:
-                    both = here[spot] = Cell(), Cell()
+                cell_key = figure.metric, meter, frozenset(figure.axes.items())
+                if (both := here.get(cell_key)) is None:
+                    both = here[cell_key] = Cell(), Cell()
                 cell = both[number]
                 if figure.value is None:
                     cell.reason = figure.reason
                 else:
-                    cell.figures[run] = at_pace(figure, pace, pace_wanted)
+                    cell.figures[run] = at_core_speed(figure, speed, speed_wanted)
                     cell.source = source
     return found
 
 
-def couples(pair: Pair) -> tuple[list[Couple], list[Single]]:
+def figure_pairs(sets: RunSetPair) -> tuple[list[FigurePair], list[UnpairedFigure]]:
     """Return the cells with a value on both sides, and those with one on one side."""
-    both: list[Couple] = []
-    single: list[Single] = []
-    for line, place, home, spot, (a, b) in _in_order(cells(pair)):
+    both: list[FigurePair] = []
+    unpaired: list[UnpairedFigure] = []
+    for series_id, figure_id, document, cell_key, (a, b) in _in_order(cells(sets)):
         if a.figures and b.figures and b.source is not None:
-            key, quiet_a, quiet_b = Key(home, *spot), _quiet(a.figures), _quiet(b.figures)
-            both.append(Couple(key, place, quiet_a, quiet_b, b.source, line))
+            both.append(
+                FigurePair(
+                    key=FigureKey(document, *cell_key),
+                    figure_id=figure_id,
+                    a=_quiet(a.figures),
+                    b=_quiet(b.figures),
+                    source=b.source,
+                    series_id=series_id,
+                )
+            )
         elif a.figures or b.figures:
-            has, lacks = ("a", b) if a.figures else ("b", a)
-            single.append(Single(place, has, lacks.reason or "there is no such figure", line))
-    return both, single
+            reason = (b if a.figures else a).reason or "there is no such figure"
+            only: Literal["a", "b"] = "a" if a.figures else "b"
+            unpaired.append(UnpairedFigure(figure_id, only, reason, series_id))
+    return both, unpaired
 
 
 def _quiet(figures: Mapping[Run, Figure]) -> Mapping[Run, Figure]:
@@ -156,28 +165,31 @@ def _quiet(figures: Mapping[Run, Figure]) -> Mapping[Run, Figure]:
     """
     if len(figures) == 1:
         return figures
-    return {run: f for run, f in figures.items() if DISTURBED not in f.flags} or figures
+    return {run: f for run, f in figures.items() if NOISY_CPU not in f.flags} or figures
 
 
-def line_of(home: Home) -> str:
+def series_of(document: DocumentKey) -> str:
     """Return whose figures they are, in words: machine, profile, framework and stack."""
-    return " ".join(filter(None, home[:4]))
+    return " ".join(filter(None, document[:4]))
 
 
-def _in_order(found: Cells) -> Iterator[tuple[str, str, Home, Spot, tuple[Cell, Cell]]]:
+def _in_order(
+    found: Cells,
+) -> Iterator[tuple[str, str, DocumentKey, CellKey, tuple[Cell, Cell]]]:
     """Yield the cells with whose they are and their names: by stack, then by name and meter."""
-    stacks: dict[tuple[str, ...], list[Home]] = {}
-    for home in found:
-        stacks.setdefault(home[:4], []).append(home)
-    names: dict[tuple[str, str], dict[Spot, str]] = {}  # Stack after stack has the same ones.
+    stacks: dict[tuple[str, ...], list[DocumentKey]] = {}
+    for document in found:
+        stacks.setdefault(document[:4], []).append(document)
+    # Stack after stack has the same ones.
+    names: dict[tuple[str, str], dict[CellKey, str]] = {}
     for stack in sorted(stacks):
-        line = line_of(stacks[stack][0]) if len(stacks) > 1 else ""
+        series_id = series_of(stacks[stack][0]) if len(stacks) > 1 else ""
         here = []
-        for home in stacks[stack]:
-            known = names.setdefault((home.probe, home.subject), {})
-            for spot, both in found[home].items():
-                if (place := known.get(spot)) is None:
-                    place = place_text(home.probe, home.subject, spot[0], dict(spot[2]))
-                    known[spot] = place
-                here.append((line, place, home, spot, both))
+        for document in stacks[stack]:
+            known = names.setdefault((document.probe, document.subject), {})
+            for key, both in found[document].items():
+                if (name := known.get(key)) is None:
+                    name = figure_id_of(document.probe, document.subject, key[0], dict(key[2]))
+                    known[key] = name
+                here.append((series_id, name, document, key, both))
         yield from sorted(here, key=lambda cell: (cell[1], cell[3][1]))

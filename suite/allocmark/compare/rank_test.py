@@ -24,18 +24,18 @@ Floats = NDArray[np.float64]
 Side = Mapping[Run, Figure]
 
 
-def overlapping(couples: Sequence[tuple[Side, Side, float]]) -> list[bool]:
-    """Return of each couple whether its readings overlap too much to be apart.
+def overlapping(pairs: Sequence[tuple[Side, Side, float]]) -> list[bool]:
+    """Return of each pair whether its readings overlap too much to be apart.
 
-    `couples` are both sides and the logarithm that B moved by for a reason that is known, which is
+    `pairs` are both sides and the logarithm that B moved by for a reason that is known, which is
     taken off. What the test cannot tell is not called overlapping: figures that are no medians of
     their readings, and so few readings that no order of them would be a surprise.
     """
-    figures = [figure for a, b, _ in couples for side in (a, b) for figure in side.values()]
+    figures = [figure for a, b, _ in pairs for side in (a, b) for figure in side.values()]
     medians = dict(zip(map(id, figures), _are_medians(figures), strict=True))
-    found = [False] * len(couples)
+    found = [False] * len(pairs)
     alike: dict[tuple[int, int], list[tuple[int, Floats, Floats]]] = {}
-    for index, (a, b, moved) in enumerate(couples):
+    for index, (a, b, moved) in enumerate(pairs):
         if all(medians[id(figure)] for side in (a, b) for figure in side.values()):
             one, other = _of_side(a), _of_side(b) / exp(moved)
             alike.setdefault((len(one), len(other)), []).append((index, one, other))

@@ -1,4 +1,4 @@
-"""The readings of couples as arrays: logarithms by figure and run, and what varies within a run."""
+"""The readings of pairs as arrays: logarithms by figure and run, and what varies within a run."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from allocmark.compare.model import Verdict
-from allocmark.compare.pairing import Couple, Run
+from allocmark.compare.pairing import FigurePair, Run
 from allocmark.compare.thresholds import Rule
 from allocmark.schema.figure import Figure
 from allocmark.schema.intervals import CONFIDENCE
 
 UNSTEADY = "does-not-repeat"
 _NORMAL = float(ndtri(0.5 + CONFIDENCE / 2))
-"""Standard errors on either side that the interval of a median reaches."""
+"""Standard errors on either side that the interval of a median sensitivities."""
 
 
-def is_exact(couple: Couple) -> bool:
+def is_exact(pair: FigurePair) -> bool:
     """Whether equality decides: every reading claims to be exact and none has broken its word."""
-    for side in (couple.a, couple.b):
+    for side in (pair.a, pair.b):
         for figure in side.values():
             if figure.kind != "exact" or UNSTEADY in figure.flags:
                 return False
     return True
 
 
-def has_zero(couple: Couple) -> bool:
+def has_zero(pair: FigurePair) -> bool:
     """Whether a reading is 0 or less, so that there is no ratio."""
-    return min(couple.values_a) <= 0 or min(couple.values_b) <= 0
+    return min(pair.values_a) <= 0 or min(pair.values_b) <= 0
 
 
-def as_read(couple: Couple, rule: Rule) -> Couple:
-    """Return the couple with the reading that the rule compares as its values."""
-    if rule.reading == "median" or is_exact(couple):
-        return couple
-    a, b = ({run: _fastest(f) for run, f in side.items()} for side in (couple.a, couple.b))
-    return replace(couple, a=a, b=b)
+def as_read(pair: FigurePair, rule: Rule) -> FigurePair:
+    """Return the pair with the reading that the rule compares as its values."""
+    if rule.reading == "median" or is_exact(pair):
+        return pair
+    a, b = ({run: _fastest(f) for run, f in side.items()} for side in (pair.a, pair.b))
+    return replace(pair, a=a, b=b)
 
 
 def _fastest(figure: Figure) -> Figure:
@@ -64,9 +64,9 @@ def logarithms(cells: Sequence[Mapping[Run, Figure]]) -> NDArray[np.float64]:
     return found
 
 
-def within(couple: Couple) -> float:
+def within(pair: FigurePair) -> float:
     """Return the larger side's mean variance of the logarithm within a run, by the intervals."""
-    return max(_mean_variance(side) for side in (couple.a, couple.b))
+    return max(_mean_variance(side) for side in (pair.a, pair.b))
 
 
 def _mean_variance(side: Mapping[Run, Figure]) -> float:

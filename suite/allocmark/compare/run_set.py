@@ -13,7 +13,7 @@ from allocmark.schema.notes import NOT_REACHED
 from allocmark.store.reading import read_all, whole
 from allocmark.system.errors import AllocmarkError, NoResultsError
 
-_TOLD = 20
+_MOST_NAMED = 20
 """So many stacks are named to somebody who named another."""
 
 
@@ -31,7 +31,7 @@ class Source:
         return str(self.document.stack.get("machine", "unknown"))
 
     @property
-    def line(self) -> tuple[str, str, str]:
+    def series_id(self) -> tuple[str, str, str]:
         """What stays the same when a stack is updated: machine, profile and framework."""
         return (self.machine, self.document.profile, str(self.document.stack.get("framework")))
 
@@ -42,7 +42,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Side:
+class RunSet:
     """One side. `left_out` names files that are not used, `unreadable` those of them that cannot be
     read; `unfinished` runs without an end.
     """
@@ -53,14 +53,14 @@ class Side:
     unfinished: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
 
-    def restricted(self, lines: Iterable[tuple[tuple[str, str, str], str]]) -> Side:
+    def restricted(self, lines: Iterable[tuple[tuple[str, str, str], str]]) -> RunSet:
         """Return the side with only these stacks, each as (line, stack)."""
         kept = set(lines)
-        sources = tuple(s for s in self.sources if (s.line, s.stack) in kept)
-        return Side(self.label, sources, self.left_out, self.unfinished, self.unreadable)
+        sources = tuple(s for s in self.sources if (s.series_id, s.stack) in kept)
+        return RunSet(self.label, sources, self.left_out, self.unfinished, self.unreadable)
 
 
-def read_side(name: str, results: Path) -> Side:
+def read_run_set(name: str, results: Path) -> RunSet:
     """Return the side that `name` stands for.
 
     A result file; a folder with documents anywhere below it (a results folder, one stack of it, or
@@ -70,14 +70,14 @@ def read_side(name: str, results: Path) -> Side:
     return read_paths(name, _files(name, results))
 
 
-def read_both(a: str, b: str, results: Path) -> tuple[Side, Side]:
-    """Return the sides that two names stand for, as `read_side` does, read in one go."""
+def read_both(a: str, b: str, results: Path) -> tuple[RunSet, RunSet]:
+    """Return the sides that two names stand for, as `read_run_set` does, read in one go."""
     paths_a, paths_b = _files(a, results), _files(b, results)
     every = _read([*paths_a, *paths_b])
     return _side(a, paths_a, islice(every, len(paths_a))), _side(b, paths_b, every)
 
 
-def read_paths(label: str, paths: Sequence[Path]) -> Side:
+def read_paths(label: str, paths: Sequence[Path]) -> RunSet:
     """Return the side of these result files. Raises `AllocmarkError` where none is usable."""
     return _side(label, paths, _read(paths))
 
@@ -86,7 +86,7 @@ def _read(paths: Sequence[Path]) -> Iterator[Document | str]:
     return read_all(paths, whole, skimmed=True)
 
 
-def _side(label: str, paths: Sequence[Path], every: Iterable[Document | str]) -> Side:
+def _side(label: str, paths: Sequence[Path], every: Iterable[Document | str]) -> RunSet:
     sources, left_out, unreadable = [], [], []
     seen: dict[tuple[str, ...], Path] = {}
     for path, read in zip(paths, every, strict=True):
@@ -95,7 +95,14 @@ def _side(label: str, paths: Sequence[Path], every: Iterable[Document | str]) ->
             unreadable.append(read)
             continue
         source = Source(path, path.parent.parent.name, read)
-        identity = (*source.line, source.stack, read.run, read.probe, read.subject, read.started)
+        identity = (
+            *source.series_id,
+            source.stack,
+            read.run,
+            read.probe,
+            read.subject,
+            read.started,
+        )
         if (first := seen.setdefault(identity, path)) != path:
             left_out.append(f"{path} says the same as {first} does: the first is used")
             continue
@@ -104,7 +111,7 @@ def _side(label: str, paths: Sequence[Path], every: Iterable[Document | str]) ->
         reason = f" ({left_out[0]})" if left_out else ""
         raise AllocmarkError(f"{label} holds no results{reason}: name a stack, a file or a folder")
     unfinished = tuple(_unfinished(paths))
-    return Side(label, tuple(sources), tuple(left_out), unfinished, tuple(unreadable))
+    return RunSet(label, tuple(sources), tuple(left_out), unfinished, tuple(unreadable))
 
 
 def _files(name: str, results: Path) -> list[Path]:
@@ -121,7 +128,7 @@ def _files(name: str, results: Path) -> list[Path]:
         raise NoResultsError(results, f"{name} is no file and no folder")
     found = [folder for folder in stacks if name in _names(folder)]
     if not found:
-        choice = ", ".join(sorted(_names(folder)[1] for folder in stacks)[:_TOLD])
+        choice = ", ".join(sorted(_names(folder)[1] for folder in stacks)[:_MOST_NAMED])
         raise AllocmarkError(
             f"{name} is no file, no folder and no stack of the results; {results} holds {choice}"
         )
@@ -140,20 +147,20 @@ def _unfinished(paths: Sequence[Path]) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RunSetPair:
     """Two sides cut to what is compared.
 
     `study`: their machines differ. `by_stack`: each stack is compared with the one of its name;
     otherwise all stacks of a side are runs of the same.
     """
 
-    a: Side
-    b: Side
+    a: RunSet
+    b: RunSet
     study: bool = False
     by_stack: bool = False
 
 
-def paired(a: Side, b: Side) -> Pair:
+def paired(a: RunSet, b: RunSet) -> RunSetPair:
     """Return the sides cut to the stacks to compare.
 
     Stacks of the same name are compared with each other. On a machine where no name is on both
@@ -170,19 +177,19 @@ def paired(a: Side, b: Side) -> Pair:
             several |= len(common) > 1
             chosen_a += [(line, s) for s in common or [_newest(lines_a[line])]]
             chosen_b += [(line, s) for s in common or [_newest(lines_b[line])]]
-        return Pair(a.restricted(chosen_a), b.restricted(chosen_b), by_stack=several)
+        return RunSetPair(a.restricted(chosen_a), b.restricted(chosen_b), by_stack=several)
     machines = [{line[0] for line in lines} for lines in (lines_a, lines_b)]
     if machines[0] == machines[1] or any(len(found) != 1 for found in machines):
-        return Pair(a, b)
+        return RunSetPair(a, b)
     newest = [[(line, _newest(s)) for line, s in lines.items()] for lines in (lines_a, lines_b)]
-    return Pair(a.restricted(newest[0]), b.restricted(newest[1]), study=True)
+    return RunSetPair(a.restricted(newest[0]), b.restricted(newest[1]), study=True)
 
 
-def _lines(side: Side) -> dict[tuple[str, str, str], dict[str, str]]:
+def _lines(side: RunSet) -> dict[tuple[str, str, str], dict[str, str]]:
     """Return for each line its stacks, and when each was measured last."""
     found: dict[tuple[str, str, str], dict[str, str]] = {}
     for source in side.sources:
-        stacks = found.setdefault(source.line, {})
+        stacks = found.setdefault(source.series_id, {})
         stacks[source.stack] = max(stacks.get(source.stack, ""), source.document.started)
     return found
 

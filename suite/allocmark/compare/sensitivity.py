@@ -17,7 +17,7 @@ _LARGEST = 50.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Sensitivity:
     """How far the figures of a group that are not exact can be told apart one by one.
 
     `half` is the half width of the interval of the figure in the middle, as a share: what such a
@@ -33,18 +33,18 @@ class Reach:
     runs: int | None
 
 
-def reaches(found: Comparison) -> list[Reach]:
-    """Return the reach of each group with an unclear figure, the most unclear ones first."""
+def sensitivities(found: Comparison) -> list[Sensitivity]:
+    """Return the sensitivity of each group with an unclear figure, the most unclear ones first."""
     groups: dict[str, list[Row]] = {}
     for row in found.rows:
         if not row.exact:
             groups.setdefault(row.group, []).append(row)
     runs = len(found.a.runs), len(found.b.runs)
-    told = [_reach(group, rows, runs) for group, rows in groups.items()]
-    return sorted((one for one in told if one.unclear), key=lambda one: (-one.unclear, one.group))
+    every = [_sensitivity(group, rows, runs) for group, rows in groups.items()]
+    return sorted((s for s in every if s.unclear), key=lambda s: (-s.unclear, s.group))
 
 
-def _reach(group: str, rows: list[Row], runs: tuple[int, int]) -> Reach:
+def _sensitivity(group: str, rows: list[Row], runs: tuple[int, int]) -> Sensitivity:
     halves = [
         math.log(row.high / row.low) / 2 for row in rows if row.low and row.high and row.low > 0
     ]
@@ -59,4 +59,4 @@ def _reach(group: str, rows: list[Row], runs: tuple[int, int]) -> Reach:
         count = math.ceil(2 * (wide / math.log1p(least)) ** 2 / (1 / a + 1 / b))
         needed = count if count > max(a, b) else None
     unclear = sum(row.verdict == "unclear" for row in rows)
-    return Reach(group, len(rows), unclear, math.expm1(min(half, _LARGEST)), least, needed)
+    return Sensitivity(group, len(rows), unclear, math.expm1(min(half, _LARGEST)), least, needed)

@@ -50,14 +50,14 @@ class Thresholds:
         self.rules = tuple(rules)
         self._known: dict[str, Rule] = {}
 
-    def of(self, place: str) -> Rule:
+    def of(self, figure_id: str) -> Rule:
         """Return the rule of a figure's name. Raises `AllocmarkError` where none fits."""
-        if (known := self._known.get(place)) is not None:  # Many stacks have the same names.
+        if (known := self._known.get(figure_id)) is not None:  # Many stacks have the same names.
             return known
         for rule in self.rules:
-            if rule.fits.match(place):
-                return self._known.setdefault(place, _directed(rule, place))
-        raise AllocmarkError(f"no pattern fits {place}: end the thresholds with pattern = '*'")
+            if rule.fits.match(figure_id):
+                return self._known.setdefault(figure_id, _directed(rule, figure_id))
+        raise AllocmarkError(f"no pattern fits {figure_id}: end the thresholds with pattern = '*'")
 
 
 def load(own: Path | None = None) -> Thresholds:
@@ -75,9 +75,9 @@ def load(own: Path | None = None) -> Thresholds:
     return Thresholds([*_rules(text, str(own)), *rules])
 
 
-def _directed(rule: Rule, place: str) -> Rule:
+def _directed(rule: Rule, figure_id: str) -> Rule:
     """Return the rule with the direction in which the metric of that name is better."""
-    experiment, _, rest = place.partition("/")
+    experiment, _, rest = figure_id.partition("/")
     metric = metrics.find(experiment, rest.partition("/")[2].partition(" ")[0])
     return _with(rule, rule.better or ("less" if metric is None else metric.better))
 

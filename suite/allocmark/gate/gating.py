@@ -9,9 +9,9 @@ from typing import Literal
 
 from allocmark.compare.comparing import compare_pair
 from allocmark.compare.model import Comparison, Mean, Missing, Row
-from allocmark.compare.run_set import Pair, Side, read_paths
+from allocmark.compare.run_set import RunSet, RunSetPair, read_paths
 from allocmark.compare.thresholds import Thresholds
-from allocmark.store.runs import RecordedRun, baselines_of, candidate_of, on_its_line, runs_below
+from allocmark.store.runs import RecordedRun, baselines_of, candidate_of, of_its_series, runs_below
 from allocmark.system.errors import AllocmarkError, NothingBeforeError
 from allocmark.system.garbage import no_garbage_collection
 
@@ -95,7 +95,9 @@ def gate(
     runs = [run for run in runs_below(root) if run.folder not in set(bad)]
     if candidate is None:
         candidate = candidate_of(runs, root)
-    baselines = on_its_line(against, candidate) if against else baselines_of(runs, candidate, last)
+    baselines = (
+        of_its_series(against, candidate) if against else baselines_of(runs, candidate, last)
+    )
     others = sorted({run.machine for run in baselines} - {candidate.machine})
     if others:
         raise AllocmarkError(
@@ -116,12 +118,12 @@ def gate(
         b = read_paths("the newest", candidate.documents())
         if b.unreadable:  # Of what cannot be read nobody can tell whether it is as good as it was.
             raise AllocmarkError(f"{candidate.name} cannot be judged: {b.unreadable[0]}")
-        found = compare_pair(Pair(a, b), thresholds)
+        found = compare_pair(RunSetPair(a, b), thresholds)
     done = 0
     while rerun is not None and done < rounds and (wanted := _wanted(found)):
         done += 1
         b = _joined(b, read_paths("measured again", rerun(candidate, wanted, done)), candidate)
-        found = compare_pair(Pair(a, b), thresholds)
+        found = compare_pair(RunSetPair(a, b), thresholds)
     lost = tuple(m for m in found.missing if m.only == "a") if candidate.finished else ()
     return Gate(candidate, tuple(baselines), found, _outcome(found, lost, candidate), lost, done)
 
@@ -136,14 +138,14 @@ def _outcome(found: Comparison, lost: Sequence[Missing], candidate: RecordedRun)
 
 def _open(found: Comparison) -> int:
     """Return how many of the unclear figures more runs can settle."""
-    return sum(row.open for row in found.rows)
+    return sum(row.resolvable for row in found.rows)
 
 
 def _wanted(found: Comparison) -> list[tuple[str, str]]:
-    return sorted({(row.probe, row.subject) for row in found.rows if row.open})
+    return sorted({(row.probe, row.subject) for row in found.rows if row.resolvable})
 
 
-def _joined(side: Side, more: Side, candidate: RecordedRun) -> Side:
+def _joined(side: RunSet, more: RunSet, candidate: RecordedRun) -> RunSet:
     stacks = {source.stack for source in more.sources}
     if stacks != {candidate.stack}:
         raise AllocmarkError(

@@ -12,7 +12,7 @@ from allocmark.gate.gating import Gate, gate
 from allocmark.gate.rerunning import rerun_into
 from allocmark.machine.stack import is_emulated
 from allocmark.report.comparison_text import FORMATS
-from allocmark.store.runs import RecordedRun, candidate_of, newest_of_each_line, runs_below
+from allocmark.store.runs import RecordedRun, candidate_of, newest_of_each_series, runs_below
 from allocmark.system.errors import (
     EXIT_FINE,
     EXIT_REGRESSION,
@@ -63,7 +63,7 @@ def gate_newest_run(
     newest = candidate_of(runs, results)
     gates, texts, not_held = [], [], []
     with tempfile.TemporaryDirectory(prefix="allocmark-gate-") as scratch:
-        for number, candidate in enumerate(newest_of_each_line(runs)):
+        for number, candidate in enumerate(newest_of_each_series(runs)):
             if number and format in ONE_COMPARISON:
                 not_held.append(f"{candidate.name} is not in it: gate it as text or md")
                 continue

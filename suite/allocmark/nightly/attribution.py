@@ -14,7 +14,7 @@ from pathlib import Path
 
 from allocmark.compare.comparing import compare_pair
 from allocmark.compare.model import Mean
-from allocmark.compare.run_set import Pair, read_paths
+from allocmark.compare.run_set import RunSetPair, read_paths
 from allocmark.compare.thresholds import Thresholds
 from allocmark.gate.gating import Gate
 from allocmark.nightly.factors import Factors
@@ -62,15 +62,17 @@ def attribute(
         return Attribution("The figures that are lost cannot be told apart by factors.")
     a = read_paths("the last good", [p for run in found.baselines for p in run.documents()])
     old = read_paths("the old software", measure_old(documents))
-    again = compare_pair(Pair(a, old), thresholds)
-    verdicts = {row.place: row.verdict for row in again.rows}
-    ratios = {mean.place: mean.ratio for mean in again.means}
-    bad = [verdicts[row.place] == "worse" for row in found.regressions if row.place in verdicts]
+    again = compare_pair(RunSetPair(a, old), thresholds)
+    verdicts = {row.figure_id: row.verdict for row in again.rows}
+    ratios = {mean.name: mean.ratio for mean in again.means}
+    bad = [
+        verdicts[row.figure_id] == "worse" for row in found.regressions if row.figure_id in verdicts
+    ]
     # One more run settles no mean: as bad is what is nearer to the night's than to the last good.
     bad += [
-        abs(math.log(ratios[mean.place])) > abs(math.log(mean.ratio)) / 2
+        abs(math.log(ratios[mean.name])) > abs(math.log(mean.ratio)) / 2
         for mean in means
-        if mean.place in ratios
+        if mean.name in ratios
     ]
     counts = f"{sum(bad)} of {len(bad)} are as bad with the old software on this machine"
     if bad and sum(bad) > _MOST_OF * len(bad):

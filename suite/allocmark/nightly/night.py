@@ -159,7 +159,7 @@ def _gated(
         (run, other)
         for other in earlier
         for run in runs_below(other.results)
-        if run.line == candidate.line and run.finished
+        if run.series_id == candidate.series_id and run.finished
     ][-options.last :]
     if not before:
         return None

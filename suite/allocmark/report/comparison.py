@@ -7,9 +7,10 @@ import io
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from allocmark.compare.model import VERDICTS, Comparison, Mean, Missing, Row, Verdict
-from allocmark.compare.sensitivity import Reach, reaches
+from allocmark.compare.sensitivity import Sensitivity, sensitivities
 from allocmark.report.markdown import band, bullets, heading
 from allocmark.report.markdown import table as markdown_table
 from allocmark.store.escape import csv_text, markdown_line
@@ -29,8 +30,10 @@ HEADINGS: dict[Verdict, str] = {
     "unclear": "Unclear",
 }
 Namer = Callable[[Mean | Row | Missing], str]
-_LINE = "line"
+_SERIES = "line"
 """Whose a figure is: a column only of comparisons that hold several pairs of stacks."""
+_OUTPUT_NAMES = {"series_id": _SERIES, "figure_id": "place", "resolvable": "open"}
+"""What CSV and JSON have called these fields from the start."""
 _CSV_COLUMNS = (
     "machine", "profile", "probe", "subject", "metric", "axes", "group", "unit", "exact",
     "emulated", "a", "b", "ratio", "low", "high", "q", "verdict", "note", "command",
@@ -53,14 +56,15 @@ def summary(found: Comparison) -> str:
 
 
 def namer(found: Comparison) -> Namer:
-    """Return what names a mean or figure: its place, and of which line where there are several."""
-    every = {one.line for several in (found.rows, found.missing, found.means) for one in several}
-    lines = [set(line.split(" ")) for line in every if line]
-    common = set.intersection(*lines) if lines else set()
+    """Return what names a mean or figure: its id, and of which series where there are several."""
+    every: list[Mean | Row | Missing] = [*found.rows, *found.missing, *found.means]
+    series = [set(words.split(" ")) for words in {one.series_id for one in every} if words]
+    common = set.intersection(*series) if series else set()
 
     def name(one: Mean | Row | Missing) -> str:
-        own = [word for word in one.line.split(" ") if word and word not in common]
-        return f"{one.place} ({' '.join(own)})" if own else one.place
+        own = [word for word in one.series_id.split(" ") if word and word not in common]
+        called = one.name if isinstance(one, Mean) else one.figure_id
+        return f"{called} ({' '.join(own)})" if own else called
 
     return name
 
@@ -104,10 +108,10 @@ def as_csv(found: Comparison) -> str:
     """Return every figure as a line, numbers unrounded in the unit of the record."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = (_LINE, *_CSV_COLUMNS) if _has_lines(found) else _CSV_COLUMNS
+    columns = (_SERIES, *_CSV_COLUMNS) if _has_lines(found) else _CSV_COLUMNS
     writer.writerow(columns)
     for row in found.rows:
-        data = {name: getattr(row, name) for name in columns}
+        data = _plain(row)
         data["axes"] = " ".join(f"{name}={value}" for name, value in row.axes.items())
         writer.writerow([_csv_cell(data[name]) for name in columns])
     return out.getvalue()
@@ -115,16 +119,22 @@ def as_csv(found: Comparison) -> str:
 
 def as_json(found: Comparison) -> str:
     """Return all of the comparison, with the counts of verdicts."""
-    data = {**asdict(found), "verdicts": found.counted()}
+    data: dict[str, Any] = {**asdict(found), "verdicts": found.counted()}
+    for name in ("rows", "missing", "means"):
+        data[name] = [_plain(one) for one in getattr(found, name)]
     if not _has_lines(found):
         for one in (*data["rows"], *data["missing"]):
-            del one[_LINE]
+            del one[_SERIES]
     return json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+
+def _plain(one: Row | Missing | Mean) -> dict[str, Any]:
+    return {_OUTPUT_NAMES.get(name, name): value for name, value in asdict(one).items()}
 
 
 def _has_lines(found: Comparison) -> bool:
     """Whether figures say whose they are: all do or none."""
-    return bool(found.rows and found.rows[0].line)
+    return bool(found.rows and found.rows[0].series_id)
 
 
 def _sides(found: Comparison) -> Table:
@@ -191,7 +201,7 @@ def _reaches(found: Comparison) -> Table:
         [label(one.group), Cell(str(one.unclear), float(one.unclear), "count"),
          Cell(str(one.figures), float(one.figures), "count"), Cell(step(one.half), one.half),
          Cell(step(one.least), one.least), label(wanted(one))]
-        for one in reaches(found)
+        for one in sensitivities(found)
     ]  # fmt: skip
     about = (
         "Noise: what such a figure differs by between these runs with nothing changed (half of its "
@@ -255,7 +265,7 @@ def step(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %"
 
 
-def wanted(one: Reach) -> str:
+def wanted(one: Sensitivity) -> str:
     """Return how many runs a side would tell what matters of a single figure."""
     if one.runs is None:
         return "these"

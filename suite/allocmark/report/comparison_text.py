@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from allocmark.compare.model import Comparison, Mean, Row
-from allocmark.compare.sensitivity import reaches
+from allocmark.compare.sensitivity import sensitivities
 from allocmark.report.comparison import (
     HEADINGS,
     MOVED,
@@ -83,7 +83,7 @@ def _mean(mean: Mean, name: str) -> str:
 
 def _unclear(found: Comparison, name: Namer) -> list[str]:
     """Return what these runs leave open, by group: why, and how many runs would tell."""
-    groups = reaches(found)
+    groups = sensitivities(found)
     exact = [row for row in found.rows if row.exact]
     odd = [row for row in exact if row.verdict == "unclear"]
     lines = []

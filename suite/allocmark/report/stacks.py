@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from allocmark.compare import thresholds
 from allocmark.compare.comparing import compare_pair
 from allocmark.compare.model import VERDICTS, Comparison, Missing, Row
-from allocmark.compare.run_set import Side, paired, read_paths
+from allocmark.compare.run_set import RunSet, paired, read_paths
 from allocmark.report.page import Part
 from allocmark.store.frame import Source, Store
 from allocmark.store.table import NOTHING
@@ -100,11 +100,11 @@ def _is_older(source: Source, part: Part, shown: set[str]) -> bool:
     )
 
 
-def _side(store: Store, label: str, sources: Sequence[Source]) -> Side:
+def _side(store: Store, label: str, sources: Sequence[Source]) -> RunSet:
     return read_paths(label, sorted(store.root / source.path for source in sources))
 
 
-def _other(own: Side, other: Side) -> Other:
+def _other(own: RunSet, other: RunSet) -> Other:
     try:
         return Other(other.label, compare_pair(paired(own, other), thresholds.load()))
     except AllocmarkError as error:
@@ -115,7 +115,7 @@ def _places(found: Sequence[Comparison]) -> tuple[str, ...]:
     """Return the figures to list: those that differ, the largest differences of all first."""
     listed: dict[str, None] = {}
     verdicts = [verdict for verdict in VERDICTS if verdict not in ("same", "unclear")]
-    queues = [[row.place for row in one.of(*verdicts)] for one in found]
+    queues = [[row.figure_id for row in one.of(*verdicts)] for one in found]
     for rank in range(ROWS):
         for queue in queues:
             if rank < len(queue) and len(listed) < ROWS:
@@ -126,8 +126,8 @@ def _places(found: Sequence[Comparison]) -> tuple[str, ...]:
 def _figures(other: Other, places: Sequence[str]) -> dict[str, OtherStackFigure]:
     if other.found is None:
         return {place: OtherStackFigure(reason=other.reason) for place in places}
-    rows = {row.place: row for row in other.found.rows}
-    missing: dict[str, Missing] = {one.place: one for one in other.found.missing}
+    rows = {row.figure_id: row for row in other.found.rows}
+    missing: dict[str, Missing] = {one.figure_id: one for one in other.found.missing}
     return {
         place: OtherStackFigure(rows[place])
         if place in rows

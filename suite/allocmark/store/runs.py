@@ -27,7 +27,7 @@ class RecordedRun:
     whole: bool = True
 
     @property
-    def line(self) -> tuple[str, str, str]:
+    def series_id(self) -> tuple[str, str, str]:
         """What stays the same when a stack is updated: machine, profile, framework."""
         return self.machine, self.profile, documents.framework_of(self.stack)
 
@@ -74,7 +74,7 @@ def baselines_of(
     before = [
         run
         for run in runs
-        if run.line == candidate.line
+        if run.series_id == candidate.series_id
         and not run.repeats(candidate)
         and run.finished
         and (run.whole or not candidate.whole)
@@ -90,7 +90,7 @@ def baselines_of(
     return before[-last:]
 
 
-def newest_of_each_line(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
+def newest_of_each_series(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     """Return the newest run, and those of the other lines in its results folder, newest first.
 
     One command measures each framework under its own stack.
@@ -99,11 +99,11 @@ def newest_of_each_line(runs: Sequence[RecordedRun]) -> list[RecordedRun]:
     found: dict[tuple[str, str, str], RecordedRun] = {}
     for run in reversed(together):
         if (run.machine, run.profile) == (runs[-1].machine, runs[-1].profile):
-            found.setdefault(run.line, run)
+            found.setdefault(run.series_id, run)
     return list(found.values())
 
 
-def on_its_line(against: Sequence[RecordedRun], candidate: RecordedRun) -> list[RecordedRun]:
+def of_its_series(against: Sequence[RecordedRun], candidate: RecordedRun) -> list[RecordedRun]:
     """Return those of the runs that the candidate can be held against.
 
     All where they are of another machine: that is another question. Raises `NothingBeforeError`
@@ -111,9 +111,9 @@ def on_its_line(against: Sequence[RecordedRun], candidate: RecordedRun) -> list[
     """
     if all(run.machine != candidate.machine for run in against):
         return list(against)
-    found = [run for run in against if run.line == candidate.line]
+    found = [run for run in against if run.series_id == candidate.series_id]
     if not found:
-        machine, profile, framework = candidate.line
+        machine, profile, framework = candidate.series_id
         raise NothingBeforeError(
             f"what --against names holds no {profile} run of {framework} on {machine}, which "
             f"{candidate.name} is"

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from allocmark.compare.pairing import Couple, couples
-from allocmark.compare.run_set import paired, read_side
+from allocmark.compare.pairing import FigurePair, figure_pairs
+from allocmark.compare.run_set import paired, read_run_set
 from allocmark.schema.figure import Figure
 from allocmark.schema.flags import WIDE_SHARE
 from allocmark.store.escape import visible
@@ -52,10 +52,10 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class FigurePair:
+class MatchedFigures:
     """One figure of both runs: which kind it is, and by how much its values differ."""
 
-    couple: Couple
+    figures: FigurePair
     a: Figure
     b: Figure
 
@@ -78,7 +78,7 @@ class FigurePair:
     @property
     def should_settle(self) -> bool:
         """Whether its interval should be narrow."""
-        return self.hit or (self.couple.key.home.probe == "context" and not self.exact)
+        return self.hit or (self.figures.key.document.probe == "context" and not self.exact)
 
     @property
     def difference(self) -> float:
@@ -105,7 +105,7 @@ class FigurePair:
             for spread in (_spread(self.a), _spread(self.b))
         )
         a, b = (format_value(figure.value or 0.0, self.a.unit) for figure in (self.a, self.b))
-        place = visible(self.couple.place)
+        place = visible(self.figures.figure_id)
         return f"{self.difference:.1%}  {a} and {b} (spread {spreads})  {place}"
 
 
@@ -114,7 +114,7 @@ class Agreement:
     """The shares, every figure that does not agree, and places that one run alone has measured."""
 
     shares: tuple[Share, ...]
-    different: tuple[FigurePair, ...]
+    different: tuple[MatchedFigures, ...]
     only_one: tuple[str, ...]
 
     @property
@@ -130,8 +130,8 @@ class Agreement:
 
 def compare(a: Path, b: Path) -> Agreement:
     """Compare two results folders figure by figure. Raises `AllocmarkError` if one is empty."""
-    both, single = couples(paired(read_side(str(a), a), read_side(str(b), b)))
-    pairs = [FigurePair(c, next(iter(c.a.values())), next(iter(c.b.values()))) for c in both]
+    both, single = figure_pairs(paired(read_run_set(str(a), a), read_run_set(str(b), b)))
+    pairs = [MatchedFigures(c, next(iter(c.a.values())), next(iter(c.b.values()))) for c in both]
     shares = (
         _share("bytes and counts that are exact, equal",
                [not pair.difference for pair in pairs if pair.exact], 1.0),
@@ -142,8 +142,8 @@ def compare(a: Path, b: Path) -> Agreement:
                [pair.settled for pair in pairs if pair.should_settle], LEAST_SETTLED),
     )  # fmt: skip
     off = [p for p in pairs if (p.exact and p.difference) or (p.timed and not p.near)]
-    off.sort(key=lambda pair: (-pair.difference, pair.couple.place))
-    return Agreement(shares, tuple(off), tuple(unpaired.place for unpaired in single))
+    off.sort(key=lambda pair: (-pair.difference, pair.figures.figure_id))
+    return Agreement(shares, tuple(off), tuple(unpaired.figure_id for unpaired in single))
 
 
 def _spread(figure: Figure) -> float:

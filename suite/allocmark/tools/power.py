@@ -27,9 +27,9 @@ import numpy as np
 from allocmark.compare import noise
 from allocmark.compare.judging import judge
 from allocmark.compare.model import Scope
-from allocmark.compare.pairing import Couple, couples
+from allocmark.compare.pairing import FigurePair, figure_pairs
 from allocmark.compare.readings import as_read, is_exact
-from allocmark.compare.run_set import Pair, Side, read_side
+from allocmark.compare.run_set import RunSet, RunSetPair, read_run_set
 from allocmark.compare.thresholds import Rule, Thresholds, load
 from allocmark.system.errors import AllocmarkError
 from allocmark.tools import power_means
@@ -70,7 +70,7 @@ def designs(runs: int) -> list[tuple[int, int]]:
 
 
 def simulate(
-    runs: Sequence[Side],
+    runs: Sequence[RunSet],
     design: tuple[int, int],
     thresholds: Thresholds,
     steps: Sequence[float] = STEPS,
@@ -83,8 +83,8 @@ def simulate(
         deals = [deals[i] for i in generator.permutation(len(deals))[:MOST_OF_MEANS]]
     power = Power(design, splits=min(len(deals), MOST_SPLITS), deals_of_means=len(deals))
     for number, (a, b) in enumerate(deals):
-        pair = Pair(_joined([runs[i] for i in a]), _joined([runs[i] for i in b]))
-        both = [(c, thresholds.of(c.place)) for c in couples(pair)[0]]
+        sets = RunSetPair(_joined([runs[i] for i in a]), _joined([runs[i] for i in b]))
+        both = [(c, thresholds.of(c.figure_id)) for c in figure_pairs(sets)[0]]
         kept = [(as_read(c, r), r) for c, r in both if not r.ignore]
         power_means.add(power.means, kept, steps, generator)
         if number < MOST_SPLITS:
@@ -93,9 +93,9 @@ def simulate(
     return power
 
 
-def _exact(power: Power, both: Sequence[tuple[Couple, Rule]]) -> None:
+def _exact(power: Power, both: Sequence[tuple[FigurePair, Rule]]) -> None:
     rules = [rule for _, rule in both]
-    as_is = [couple for couple, _ in both]
+    as_is = [pair for pair, _ in both]
     power.exact_alarms.add(_changed([j.verdict for j in judge(as_is, rules)]), len(both))
     # An integer so large that one more is no other number is nothing that is counted.
     more = [(counted_up(c), r) for c, r in both if all(abs(f.value or 0) < 2**50
@@ -107,59 +107,61 @@ def _exact(power: Power, both: Sequence[tuple[Couple, Rule]]) -> None:
 
 def _sampled(
     power: Power,
-    both: Sequence[tuple[Couple, Rule]],
+    both: Sequence[tuple[FigurePair, Rule]],
     steps: Sequence[float],
     generator: np.random.Generator,
 ) -> None:
     rules = [rule for _, rule in both]
-    as_is = [couple for couple, _ in both]
+    as_is = [pair for pair, _ in both]
     for rule, judged in zip(rules, judge(as_is, rules), strict=True):
         _of(power, rule).alarms.add(judged.verdict in CHANGED, 1)
     for step in steps:
         apart = generator.integers(SHARE, size=len(both)) == 0
         _planted(power, both, step, apart, together=False)
-        processes = sorted({_process(couple, rule) for couple, rule in both})
+        processes = sorted({_process(pair, rule) for pair, rule in both})
         hit = {
             processes[i] for i in generator.permutation(len(processes))[: len(processes) // SHARE]
         }
-        chosen = np.asarray([_process(couple, rule) in hit for couple, rule in both])
+        chosen = np.asarray([_process(pair, rule) in hit for pair, rule in both])
         _planted(power, both, step, chosen, together=True)
 
 
 def _planted(
     power: Power,
-    both: Sequence[tuple[Couple, Rule]],
+    both: Sequence[tuple[FigurePair, Rule]],
     step: float,
     chosen: Sequence[bool] | np.ndarray[tuple[int], np.dtype[np.bool_]],
     together: bool,
 ) -> None:
     rules = [rule for _, rule in both]
     changed = [
-        plant(couple, 1 + step) if planted else couple
-        for (couple, _), planted in zip(both, chosen, strict=True)
+        plant(pair, 1 + step) if planted else pair
+        for (pair, _), planted in zip(both, chosen, strict=True)
     ]
-    for (couple, rule), planted, judged in zip(both, chosen, judge(changed, rules), strict=True):
+    for (pair, rule), planted, judged in zip(both, chosen, judge(changed, rules), strict=True):
         group = _of(power, rule)
         if not planted:
             group.beside.add(judged.verdict in CHANGED, 1)
-        elif not _zero(couple):
+        elif not _zero(pair):
             group.judge(judged.verdict, rule.better, step, together)
 
 
-def spreads(runs: Sequence[Side], thresholds: Thresholds) -> dict[str, noise.Spread]:
+def spreads(runs: Sequence[RunSet], thresholds: Thresholds) -> dict[str, noise.Spread]:
     """Return what the runs differ by, by group: what `thresholds.toml` should say."""
     everything = _joined(runs)
-    both = [(c, thresholds.of(c.place)) for c in couples(Pair(everything, everything))[0]]
+    both = [
+        (c, thresholds.of(c.figure_id)) for c in figure_pairs(RunSetPair(everything, everything))[0]
+    ]
     kept = [(as_read(c, r), r) for c, r in both if not (r.ignore or is_exact(c) or _zero(c))]
     found = {}
     for name in sorted({rule.group for _, rule in kept}):
         chosen = [(c, r) for c, r in kept if r.group == name and len(c.a) > 1]
         if not chosen:
             continue
-        columns = sorted({run for couple, _ in chosen for run in couple.a})
+        columns = sorted({run for pair, _ in chosen for run in pair.a})
         logs = np.full((len(chosen), len(columns)), np.nan)
-        for row, (couple, _) in enumerate(chosen):
-            for run, figure in couple.a.items():
+        for row, (pair, _) in enumerate(chosen):
+            for run, figure in pair.a.items():
                 logs[row, columns.index(run)] = math.log(figure.value or math.nan)
         numbers: dict[tuple[str, ...], int] = {}
         process = [numbers.setdefault(_process(c, r), len(numbers)) for c, r in chosen]
@@ -205,14 +207,14 @@ def spread_text(found: Mapping[str, noise.Spread], thresholds: Thresholds) -> st
     return "\n".join(lines)
 
 
-def runs_of(names: Sequence[str]) -> list[Side]:
+def runs_of(names: Sequence[str]) -> list[RunSet]:
     """Return each run below these folders as a side of its own."""
-    found: dict[tuple[str, str], list[Side]] = {}
+    found: dict[tuple[str, str], list[RunSet]] = {}
     for name in names:
-        side = read_side(name, Path("results"))
+        side = read_run_set(name, Path("results"))
         for source in side.sources:
             run = source.document.run
-            found.setdefault((source.stack, run), []).append(Side(run, (source,)))
+            found.setdefault((source.stack, run), []).append(RunSet(run, (source,)))
     return [_joined(parts) for _, parts in sorted(found.items())]
 
 
@@ -242,20 +244,20 @@ def _deals(runs: int, design: tuple[int, int]) -> Iterator[tuple[tuple[int, ...]
             yield a, b
 
 
-def _joined(sides: Sequence[Side]) -> Side:
-    return Side(sides[0].label, tuple(source for side in sides for source in side.sources))
+def _joined(sides: Sequence[RunSet]) -> RunSet:
+    return RunSet(sides[0].label, tuple(source for side in sides for source in side.sources))
 
 
-def _process(couple: Couple, rule: Rule) -> tuple[str, ...]:
-    return (*couple.key.home, rule.group)
+def _process(pair: FigurePair, rule: Rule) -> tuple[str, ...]:
+    return (*pair.key.document, rule.group)
 
 
 def _of(power: Power, rule: Rule) -> Group:
     return power.groups.setdefault(rule.group, Group())
 
 
-def _zero(couple: Couple) -> bool:
-    return any((f.value or 0) <= 0 for f in [*couple.a.values(), *couple.b.values()])
+def _zero(pair: FigurePair) -> bool:
+    return any((f.value or 0) <= 0 for f in [*pair.a.values(), *pair.b.values()])
 
 
 def _changed(verdicts: Sequence[str]) -> int:

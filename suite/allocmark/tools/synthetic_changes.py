@@ -10,27 +10,27 @@ from statistics import fmean, median
 import numpy as np
 
 from allocmark.compare.core_speed import stepped
-from allocmark.compare.model import place_text
+from allocmark.compare.model import figure_id_of
 from allocmark.compare.noise import LEAST_TOGETHER
-from allocmark.compare.pairing import Couple
-from allocmark.compare.run_set import Side
+from allocmark.compare.pairing import FigurePair
+from allocmark.compare.run_set import RunSet
 from allocmark.compare.thresholds import Rule, Thresholds
 from allocmark.schema.figure import Figure
 
 
-def plant(couple: Couple, factor: float) -> Couple:
-    """Return the couple with a step in every run of B."""
-    return replace(couple, b={run: stepped(figure, factor) for run, figure in couple.b.items()})
+def plant(pair: FigurePair, factor: float) -> FigurePair:
+    """Return the pair with a step in every run of B."""
+    return replace(pair, b={run: stepped(figure, factor) for run, figure in pair.b.items()})
 
 
-def counted_up(couple: Couple) -> Couple:
-    """Return the couple with one more in B, for figures that are counted."""
+def counted_up(pair: FigurePair) -> FigurePair:
+    """Return the pair with one more in B, for figures that are counted."""
     return replace(
-        couple, b={run: replace(f, value=f.value and f.value + 1) for run, f in couple.b.items()}
+        pair, b={run: replace(f, value=f.value and f.value + 1) for run, f in pair.b.items()}
     )
 
 
-def drawn(runs: Sequence[Side], count: int, thresholds: Thresholds, seed: int) -> list[Side]:
+def drawn(runs: Sequence[RunSet], count: int, thresholds: Thresholds, seed: int) -> list[RunSet]:
     """Return `count` runs drawn from those given: nothing is changed, all of it is noise.
 
     Each figure is that of one of the runs, moved to its mean and from there by what some process of
@@ -59,7 +59,7 @@ def drawn(runs: Sequence[Side], count: int, thresholds: Thresholds, seed: int) -
             )
             for source in runs[0].sources
         )
-        made.append(Side(f"drawn {number}", sources))
+        made.append(RunSet(f"drawn {number}", sources))
     return made
 
 
@@ -82,13 +82,13 @@ _Moves = dict[str, tuple[list[float], list[float]]]
 """By group: what processes moved by, and what figures did beside that."""
 
 
-def _cells(runs: Sequence[Side], thresholds: Thresholds) -> list[_Cell]:
+def _cells(runs: Sequence[RunSet], thresholds: Thresholds) -> list[_Cell]:
     found: dict[tuple[str, str, str, str], list[Figure]] = {}
     for run in runs:
         for source in run.sources:
             document = source.document
             for figure in document.figures:
-                place = place_text(document.probe, document.subject, figure.metric, figure.axes)
+                place = figure_id_of(document.probe, document.subject, figure.metric, figure.axes)
                 meter = "" if figure.kind == "time" else figure.meter
                 key = (document.probe, document.subject, place, meter)
                 found.setdefault(key, []).append(figure)
