@@ -46,7 +46,7 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(nvml_module, "_uuid_from_driver", lambda device: None)
     monkeypatch.setattr(memory, "_driver", lambda: None)
-    monkeypatch.setattr(doctor, "Companion", Trial)
+    monkeypatch.setattr(doctor, "WorkerProcess", Trial)
     monkeypatch.setattr(doctor, "compiler", lambda language: ["cc"])
     monkeypatch.setattr(doctor, "library", lambda: None)
     monkeypatch.setattr(doctor, "why_not", lambda framework: None)
@@ -173,7 +173,7 @@ def test_cuda_that_does_not_start_stops(
         def answer(self) -> Any:
             raise NotMeasurableError("cuInit failed: system not yet initialized (802)")
 
-    monkeypatch.setattr(doctor, "Companion", Failing)
+    monkeypatch.setattr(doctor, "WorkerProcess", Failing)
     findings = examine(tmp_path)
     assert exit_code(findings) == 2
     assert "(802)" in _of(findings, "CUDA").sentence

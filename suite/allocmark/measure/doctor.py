@@ -13,7 +13,7 @@ from typing import Literal
 
 from allocmark.allocators import registry
 from allocmark.experiments.context.subjects import SUBJECTS
-from allocmark.experiments.shared.worker_process import Companion
+from allocmark.experiments.shared.worker_process import WorkerProcess
 from allocmark.machine.conditions import Conditions, read_conditions
 from allocmark.machine.frameworks import TRACKED
 from allocmark.machine.stack import Stack, installed, lacks_cuda, read_stack
@@ -204,7 +204,7 @@ def _of_context(device: int) -> Iterator[Finding]:
     """Create a context in a process of its own, and see what NVML tells of it."""
     command = [sys.executable, "-m", "allocmark.measure.context_holder", str(device)]
     try:
-        with Companion(command) as holder:
+        with WorkerProcess(command) as holder:
             holder.answer()
             meters = MemoryMeters(device)
             held, why = meters.read(holder.pid)[NVML_PROCESS], meters.why(NVML_PROCESS)

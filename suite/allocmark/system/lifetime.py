@@ -1,4 +1,4 @@
-"""Ties a process to the one that started it."""
+"""How processes end: one with its parent, and what an exit code says."""
 
 from __future__ import annotations
 
@@ -19,3 +19,11 @@ def end_with_parent(number: signal.Signals = signal.SIGKILL, *, parent: int | No
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if parent is not None and os.getppid() != parent:
         os.kill(os.getpid(), number)
+
+
+def how_ended(code: int) -> str:
+    """Return how a process ended, by its exit code: ``by SIGKILL``, ``with exit code 3``."""
+    if code >= 0:
+        return f"with exit code {code}"
+    known = {int(each): each.name for each in signal.Signals}
+    return f"by {known.get(-code, f'signal {-code}')}"

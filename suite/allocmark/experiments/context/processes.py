@@ -17,7 +17,7 @@ from typing import Any
 from allocmark.experiments.context.subjects import subject_of
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import Request
-from allocmark.experiments.shared.worker_process import Companion, answer
+from allocmark.experiments.shared.worker_process import WorkerProcess, answer
 from allocmark.meters.memory import MemoryMeters, settled, used_bytes_in_context
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis
@@ -39,7 +39,7 @@ def cells(subject: str) -> Iterator[tuple[Metric, str, Mapping[str, Axis]]]:
                 yield metric, meter, {"processes": count, "meter": meter}
 
 
-class Worker(Companion):
+class Worker(WorkerProcess):
     """The parent's side of one process."""
 
     def __init__(self, subject: str, device: int) -> None:
@@ -84,10 +84,10 @@ def _measure(request: Request, workers: Workers, recorder: Recorder) -> None:
         seen: list[int | None] = []
         for number, worker in enumerate(workers.all, 1):
             with recorder.stage(f"{number} processes"):
-                worker.tell("create")
+                worker.send("create")
                 worker.answer()
                 on_device.append(meters.read()[NVML_DEVICE])
-                workers.all[0].tell("read")
+                workers.all[0].send("read")
                 seen.append(workers.all[0].answer())
                 if number in PROCESSES:
                     alive = [each.pid for each in workers.all[:number]]

@@ -1,4 +1,4 @@
-"""The parent of all probes: a fresh process each, its environment set before any import.
+"""The parent of all children: a fresh process each, its environment set before any import.
 
 A child may be killed, crash, hang or report rubbish: each becomes a `Failure` with a reason, what
 it had sent before is kept, and the run goes on.
@@ -24,6 +24,7 @@ from allocmark.schema.figure import Axis, Figure, Series
 from allocmark.system import bytecode, interpreters
 from allocmark.system.address_layout import fixed_addresses
 from allocmark.system.errors import NotMeasurableError
+from allocmark.system.lifetime import how_ended
 
 # What a user may have exported for other programs must not leak into a measurement.
 _RESET = (
@@ -62,7 +63,7 @@ def child_environment(request: Request) -> dict[str, str]:
 
 
 class Child:
-    """One started process: prepares at once, measures when told to."""
+    """One started process: prepares at once, measures when it is sent ``go``."""
 
     def __init__(self, request: Request) -> None:
         if why := interpreters.left_out(request.framework):
@@ -95,12 +96,12 @@ class Child:
         finally:
             os.close(write_end)
         self._pipe = read_end
-        self._tell(json.dumps(request.to_json()))
+        self._send(json.dumps(request.to_json()))
 
     def run(self) -> ChildOutcome:
         """Let it measure; return what it reported and how it ended."""
         begin = time.monotonic()
-        self._tell("go")
+        self._send("go")
         lines, timed_out = self._read(begin + self.request.limit_s)
         if timed_out:
             self.kill()
@@ -135,7 +136,7 @@ class Child:
             self._pipe = -1
         self._stderr.close()
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode() + b"\n")
@@ -194,8 +195,13 @@ class _Parsed:
 
     def seal(self) -> ChildOutcome:
         return ChildOutcome(
-            *(self.request, self.seconds, self.figures, self.series),
-            *(self.failures, self.notes, self.spent),
+            request=self.request,
+            seconds=self.seconds,
+            figures=self.figures,
+            series=self.series,
+            failures=self.failures,
+            notes=self.notes,
+            spent=self.spent,
         )
 
 
@@ -212,16 +218,11 @@ def _parse(request: Request, seconds: float, lines: Sequence[bytes]) -> _Parsed:
 
 def ending(code: int, stderr: str) -> str:
     """Say in one sentence how a child ended that should not have."""
-    said = [line for line in stderr.splitlines() if line.strip()]
-    thrown = (line.partition(_THROWN)[2] for line in said if _THROWN in line)
-    last = next(thrown, said[-1] if said else "")
-    if code < 0:
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"signal {-code}"
-        return f"the process was ended by {name}" + (f": {last}" if last else "")
-    return f"the process ended with exit code {code}" + (f": {last}" if last else "")
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    thrown = (line.partition(_THROWN)[2] for line in lines if _THROWN in line)
+    last = next(thrown, lines[-1] if lines else "")
+    ended = f"the process {'was ' if code < 0 else ''}ended {how_ended(code)}"
+    return f"{ended}: {last}" if last else ended
 
 
 def launch_all(

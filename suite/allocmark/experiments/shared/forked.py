@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import json
 import os
 import select
 import signal
@@ -11,11 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from allocmark.experiments.core.recorder import in_words
+from allocmark.experiments.shared.worker_process import answer_of, value_in
 from allocmark.system.errors import NotMeasurableError
+from allocmark.system.lifetime import end_with_parent, how_ended
 
 _LIMIT_S = 30.0
-_PR_SET_PDEATHSIG = 1
 
 
 def in_fork(function: Callable[[], Any], limit_s: float = _LIMIT_S) -> Any:
@@ -39,24 +37,17 @@ def in_fork(function: Callable[[], Any], limit_s: float = _LIMIT_S) -> Any:
     if answer is None:
         raise NotMeasurableError(f"stopped after its time limit of {limit_s:.0f} s")
     if not answer:
-        code = os.waitstatus_to_exitcode(status)
-        ending = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        raise NotMeasurableError(f"the process ended {ending}")
-    told = json.loads(answer)
-    if "reason" in told:
-        raise NotMeasurableError(told["reason"])
-    return told["value"]
+        raise NotMeasurableError(
+            f"the process ended {how_ended(os.waitstatus_to_exitcode(status))}"
+        )
+    return value_in(answer)
 
 
 def _serve(function: Callable[[], Any], pipe: int) -> NoReturn:
     """Answer and end at once: what the parent has registered for its own end is not ours."""
     try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        try:
-            told = {"value": function()}
-        except Exception as error:
-            told = {"reason": in_words(error)}
-        text = json.dumps(told).encode()
+        end_with_parent()
+        text = answer_of(function).encode()
         while text:
             text = text[os.write(pipe, text) :]
     finally:

@@ -13,20 +13,24 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from allocmark.experiments.core.recorder import in_words
 from allocmark.system.errors import NotMeasurableError
+from allocmark.system.lifetime import how_ended
 
-_ANSWER_S = 60.0
 
-
-class Companion:
+class WorkerProcess:
     """The parent's side of one process; a context manager.
 
     Its last argument is this process's id, which it watches. `environment` is its whole one, ours
     where none is given. Raises `NotMeasurableError` where it cannot be started.
     """
+
+    title: ClassVar[str] = "a process"
+    """What reasons call it."""
+    answer_s: ClassVar[float] = 60.0
+    """How long an answer may take."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None
@@ -52,7 +56,7 @@ class Companion:
         """Its process id, as NVML should list it."""
         return self._process.pid
 
-    def tell(self, order: str) -> None:
+    def send(self, order: str) -> None:
         """Give an order; `answer` has what comes of it."""
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError):  # `answer` finds out why.
@@ -61,18 +65,16 @@ class Companion:
     def answer(self) -> Any:
         """Return the next answer. Raises `NotMeasurableError` with the worker's own reason."""
         assert self._process.stdout
-        if not select.select([self._process.stdout], [], [], _ANSWER_S)[0]:
-            raise NotMeasurableError(f"a process did not answer in {_ANSWER_S:.0f} s")
+        if not select.select([self._process.stdout], [], [], self.answer_s)[0]:
+            self._process.kill()
+            raise NotMeasurableError(f"{self.title} did not answer in {self.answer_s:.0f} s")
         line = self._process.stdout.readline()
-        if not line:
-            code = self._process.wait()
-            self._errors.seek(0)
-            words = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
-            raise NotMeasurableError(": ".join([f"a process ended with exit code {code}", *words]))
-        told = json.loads(line)
-        if "reason" in told:
-            raise NotMeasurableError(told["reason"])
-        return told["value"]
+        if line:
+            return value_in(line)
+        ended = f"{self.title} ended {how_ended(self._process.wait())}"
+        self._errors.seek(0)
+        words = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
+        raise NotMeasurableError(": ".join([ended, *words]))
 
     def close(self) -> None:
         """End it."""
@@ -82,7 +84,7 @@ class Companion:
             assert stream
             stream.close()
 
-    def __enter__(self) -> Companion:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -95,9 +97,21 @@ class Companion:
 
 
 def answer(function: Callable[[], Any]) -> None:
-    """In the companion: print what the function returns, or why it cannot."""
+    """In the worker: print what the function returns, or why it cannot."""
+    print(answer_of(function), flush=True)
+
+
+def answer_of(function: Callable[[], Any]) -> str:
+    """Return what the function returns, or why it cannot, as one line for `value_in`."""
     try:
-        told = {"value": function()}
+        return json.dumps({"value": function()})
     except Exception as error:
-        told = {"reason": in_words(error)}
-    print(json.dumps(told), flush=True)
+        return json.dumps({"reason": in_words(error)})
+
+
+def value_in(answer: bytes) -> Any:
+    """Return the value of an answer. Raises `NotMeasurableError` with the reason it has instead."""
+    found = json.loads(answer)
+    if "reason" in found:
+        raise NotMeasurableError(found["reason"])
+    return found["value"]

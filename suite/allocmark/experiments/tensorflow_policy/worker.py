@@ -26,7 +26,7 @@ from allocmark.experiments.shared.framework_programs import (
     program_of,
     tensor_set,
 )
-from allocmark.experiments.shared.worker_process import Companion, answer
+from allocmark.experiments.shared.worker_process import WorkerProcess, answer
 from allocmark.experiments.tensorflow_policy.program_part import FIRST_BYTES
 from allocmark.experiments.tensorflow_policy.sharing import Handle, export, open_exported
 from allocmark.meters.memory import used_bytes_in_context
@@ -35,7 +35,7 @@ from allocmark.system.errors import NotMeasurableError
 from allocmark.system.lifetime import end_with_parent
 
 
-class Worker(Companion):
+class Worker(WorkerProcess):
     """The observer's side. Orders raise `NotMeasurableError` with the worker's reason."""
 
     def __init__(self, subject: str, device: int, device_bytes: int, way: str = "") -> None:
@@ -48,7 +48,7 @@ class Worker(Companion):
 
     def order(self, *order: object) -> Any:
         """Give an order and return its answer."""
-        self.tell(json.dumps(order))
+        self.send(json.dumps(order))
         return self.answer()
 
 
@@ -119,9 +119,7 @@ def host_bytes() -> int:
 def main(arguments: Sequence[str]) -> int:
     """Serve the orders until the input ends."""
     subject, device, way, device_bytes, parent = arguments
-    end_with_parent()
-    if os.getppid() != int(parent):
-        return 0  # It died before it could be watched.
+    end_with_parent(parent=int(parent))
     program = program_of(subject, int(device), way)
     answer(program.load)
     served = _Served(program, int(device), int(device_bytes))
