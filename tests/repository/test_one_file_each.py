@@ -1,4 +1,4 @@
-"""One file adds an allocator, a workload and more: listed, run, tracked by asv and reported."""
+"""One file adds an allocator, a workload, an experiment, a claim, a table: found everywhere."""
 
 from __future__ import annotations
 
@@ -38,13 +38,11 @@ def made(draws, scale):
     "experiments/added_experiment/experiment.py": """
 from allocmark.experiments.core.experiment import Experiment
 from allocmark.experiments.core.request import Request
-from allocmark.schema.metric import Metric
-
-HELD = Metric("added_experiment", "held_bytes", "bytes", "exact", ("bytes",), "what it holds")
+from allocmark.schema.metrics.added_experiment import HELD_BYTES
 
 
 class Added(Experiment):
-    name, order = HELD.experiment, 1000
+    name, order = HELD_BYTES.experiment, 1000
 
     def subjects(self, allocators, profile):
         return ["runtime"]
@@ -53,12 +51,54 @@ class Added(Experiment):
         return [Request(experiment=self.name, subject=subject, limit_s=60.0)]
 
     def prepare(self, request):
-        return lambda recorder: recorder.reading(HELD, "none", {"bytes": 512}, 4242)
+        return lambda recorder: recorder.reading(HELD_BYTES, "none", {"bytes": 512}, 4242)
 
 
 EXPERIMENT = Added()
 """,
     "experiments/added_experiment/__init__.py": "",
+    "schema/metrics/added_experiment.py": """
+from allocmark.schema.metric import metric
+
+EXPERIMENT = "added_experiment"
+HELD_BYTES = metric(EXPERIMENT, "exact", "held_bytes", "what it holds", "bytes")
+""",
+    "claims/comparison/added_claim.py": """
+from allocmark.claims.core.claim import Claim, Ruling, Section
+from allocmark.schema.metrics.added_experiment import EXPERIMENT, HELD_BYTES
+from allocmark.system.message import Message
+
+
+def _rule(evidence):
+    evidence.show("held", Message("what it holds"), evidence.row(HELD_BYTES, bytes=512))
+    return evidence.verdict(Ruling.HOLDS, Message("It holds {held}."), Message("It was added."))
+
+
+CLAIM = Claim(
+    id="added-claim",
+    section=Section.COMPARISON,
+    order=1000,
+    statement=Message("A claim of one file is judged."),
+    experiments=(EXPERIMENT,),
+    rule=_rule,
+)
+""",
+    "report/tables/added_table.py": """
+from allocmark.schema.metrics.added_experiment import HELD_BYTES
+from allocmark.store.grid import records_of
+from allocmark.store.table import Table, figure, label
+from allocmark.system.message import Message
+
+TITLE = Message("A section of one file")
+ORDER = 1000
+
+
+def tables(panel, judged):
+    found = records_of(panel.named(HELD_BYTES.experiment, HELD_BYTES.name))
+    rows = tuple((label(r["subject"]), figure(index, r)) for index, r in found.items())
+    columns = (Message("subject"), Message("held"))
+    return [Table("added-table", Message("A table of one file"), columns, rows)] if rows else []
+""",
 }
 """Files of the package, by path: nothing else is changed for them."""
 LISTED = ("added-allocator", "added-workload", "added_experiment")
@@ -139,3 +179,12 @@ def test_a_run_has_a_document_of_the_experiment(clone: Path, report: Path) -> No
     (path,) = clone.glob("results/**/added_experiment.runtime.json.gz")
     (figure,) = documents.read(path).figures
     assert (figure.metric, figure.value) == ("held_bytes", 4242)
+
+
+@needs_emulator
+def test_the_report_judges_the_claim_and_has_the_table(report: Path) -> None:
+    verdicts = {row[0]: row for row in rows(report, "verdicts")}
+    assert verdicts["added-claim"][2:4] == ["A claim of one file is judged.", "holds"]
+    _, (subject, held, *_) = rows(report, "added-table")
+    assert (subject, held) == ("runtime", "4242")
+    assert "A section of one file" in (report / "index.html").read_text()

@@ -8,6 +8,8 @@ from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.tensorflow_gpu import LIMIT
 from allocmark.claims.core.claim import Judgement
+from allocmark.schema.metrics.tensorflow_policy import EXPERIMENT, LIMIT_BYTES
+from allocmark.schema.notes import SETTING
 from allocmark.store.grid import SUBJECT
 from allocmark.store.panel import Panel
 from allocmark.store.table import Table, label
@@ -18,7 +20,6 @@ from allocmark.workloads import catalog
 TITLE = Message("What the names mean")
 ORDER = 80
 OF_DOCUMENT = True
-_POLICY = "tensorflow_policy"
 _NO_LIMIT_NOTED = Message("memory_limit, of which this record does not say how much")
 
 
@@ -37,24 +38,17 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
         for name in sorted(map(str, rows["subject"].unique()), key=SUBJECT.rank)
         if name in known and known[name].description
     ]
-    meaning = Message("meaning")
+    meaning, emulated = Message("meaning"), panel.emulated
+    of_workloads = (Message("workload"), meaning)
     of_allocators = (Message("allocator"), meaning, Message("set by"))
     made = (
-        ("workloads", Message("Workloads"), (Message("workload"), meaning), workloads),
-        ("allocators", Message("Allocators"), of_allocators, allocators),
+        ("workloads", Message("Workloads"), of_workloads, tuple(workloads)),
+        ("allocators", Message("Allocators"), of_allocators, tuple(allocators)),
     )
     return [
-        Table(
-            f"names-{name}",
-            title,
-            columns,
-            tuple(lines),
-            emulated=panel.emulated,
-            whole=True,
-            leading=True,
-        )
-        for name, title, columns, lines in made
-        if lines
+        Table(f"names-{name}", title, columns, rows, emulated=emulated, whole=True, leading=True)
+        for name, title, columns, rows in made
+        if rows
     ]
 
 
@@ -67,11 +61,11 @@ def _limit(panel: Panel) -> Text:
     """Return TensorFlow's limit in MiB, as the record has it: one experiment sets its own."""
     documents = [panel.store.sources[index].document for index in panel.shown]
     notes = [d.conditions.get("notes") for d in documents if d.subject == LIMIT]
-    settings = [str(note.get("setting", "")) for note in notes if isinstance(note, Mapping)]
-    limits = [s.partition(";")[0] for s in settings if s.startswith("memory_limit")]
-    told: list[Text] = [*limits[:1]]
-    own = panel.named(_POLICY, "limit_bytes")
+    settings = [str(note.get(SETTING, "")) for note in notes if isinstance(note, Mapping)]
+    noted = [s.partition(";")[0] for s in settings if s.startswith("memory_limit")]
+    limits: list[Text] = [*noted[:1]]
+    own = panel.named(EXPERIMENT, LIMIT_BYTES.name)
     for value in own["value"].dropna().tolist()[:1]:
         limit = f"memory_limit={value / MIB:.0f}"
-        told.append(Message("{setting} in {experiment}", setting=limit, experiment=_POLICY))
-    return listed(told) if told else _NO_LIMIT_NOTED
+        limits.append(Message("{setting} in {experiment}", setting=limit, experiment=EXPERIMENT))
+    return listed(limits) if limits else _NO_LIMIT_NOTED
