@@ -145,9 +145,7 @@ def _median_piece(triples: Triples) -> float:
     return median([_piece(*triple) for triple in triples])
 
 
-def _in_smaller_pieces(
-    sixes: Sequence[tuple[float, float, float, float, float, float]],
-) -> float:
+def _in_smaller_pieces(sixes: Sequence[tuple[float, float, float, float, float, float]]) -> float:
     """Return in how many the first three have the smaller share in one piece."""
     return float(sum(_piece(*six[:3]) < _piece(*six[3:]) for six in sixes))
 
@@ -189,8 +187,7 @@ def _counted(evidence: EvidenceCollector, what: Message, rows: Sequence[tuple[Ro
 def _ruling(shares: Sequence[_Share]) -> Ruling:
     """Return that it holds by all measures, by none, or in part."""
     return Ruling.of(
-        all(share.clearly for share in shares),
-        in_part=not all(share.unclearly for share in shares),
+        all(share.clearly for share in shares), in_part=not all(share.unclearly for share in shares)
     )
 
 

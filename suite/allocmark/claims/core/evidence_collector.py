@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 
 from allocmark.claims.core.claim import Evidence, Ruling, Verdict
@@ -23,7 +22,6 @@ Where = AxisValue | Sequence[AxisValue]
 Group = TypeVar("Group")
 
 _OF_DOCUMENT = [name for name in DOCUMENT_COLUMNS if name != "subject"]
-_MANY = 1000
 
 
 class MissingFigureError(Exception):
@@ -55,7 +53,7 @@ class Row(float):
         return self.record[column]
 
 
-RowCache = dict[tuple[str, str, str], list[Row]]
+RowCache = dict[Metric, list[Row]]
 
 
 class EvidenceCollector:
@@ -75,24 +73,10 @@ class EvidenceCollector:
 
         `where` names columns of the store: ``subject`` and axes, with one value or several.
         """
-        key = (metric.experiment, metric.name, repr(sorted(where.items())))
-        if key not in self._known:
-            self._known[key] = self._selected(metric, where)
-        return list(self._known[key])
-
-    def _selected(self, metric: Metric, where: Mapping[str, Where]) -> list[Row]:
-        if len(self.panel.named(metric.experiment, metric.name)) > _MANY:
-            return _rows(self._found(metric, where, only_values=True))
-        # A few rows are turned into records once: most metrics are asked for many times.
-        every = (metric.experiment, metric.name, "")
-        if every not in self._known:
-            self._known[every] = _rows(self._found(metric, {}, only_values=True))
-        wanted = {column: _several(value) for column, value in where.items()}
-        return [
-            row
-            for row in self._known[every]
-            if all(row.record.get(column) in values for column, values in wanted.items())
-        ]
+        if metric not in self._known:
+            found = self.panel.named(metric.experiment, metric.name)
+            self._known[metric] = _rows(found[found["value"].notna()])
+        return [row for row in self._known[metric] if _is_at(row.record, where)]
 
     def row(self, metric: Metric, **where: Where) -> Row:
         """Return the row with a value. Raises `MissingFigureError` unless there is exactly one."""
@@ -111,8 +95,9 @@ class EvidenceCollector:
 
     def missing(self, metric: Metric, **where: Where) -> MissingFigureError:
         """Return the error that says which figure there is not, with the store's own reason."""
-        found = self._found(metric, where)
-        reasons = [str(reason) for reason in found["reason"].dropna().unique()]
+        found = self.panel.named(metric.experiment, metric.name)
+        empty = _records(found[found["reason"].notna()]).values()
+        reasons = [str(record["reason"]) for record in empty if _is_at(record, where)]
         place = ", ".join(str(value) for values in where.values() for value in _several(values))
         what = f"{metric.experiment}: {metric.name}" + (f" ({place})" if place else "")
         if not reasons:
@@ -190,28 +175,22 @@ class EvidenceCollector:
             return None
         return float(value) if 0 < value < math.inf else None
 
-    def _found(
-        self, metric: Metric, where: Mapping[str, Where], only_values: bool = False
-    ) -> pd.DataFrame:
-        found = self.panel.named(metric.experiment, metric.name)
-        if found.empty or any(column not in found for column in where):
-            return found.iloc[:0]
-        # One mask, so that the many columns are taken once.
-        wanted = np.full(len(found), True)
-        for column, value in where.items():
-            wanted &= found[column].isin(_several(value)).to_numpy()
-        if only_values:
-            wanted &= found["value"].notna().to_numpy()
-        return found[wanted]
-
 
 def _several(value: Where) -> Sequence[AxisValue]:
     return [value] if isinstance(value, str | float | int) else value
 
 
+def _is_at(record: Mapping[str, Any], where: Mapping[str, Where]) -> bool:
+    """Whether a record says what it must."""
+    return all(record.get(column) in _several(value) for column, value in where.items())
+
+
+def _records(found: pd.DataFrame) -> dict[int, dict[str, Any]]:
+    return {} if found.empty else records_of(found.drop(columns=_OF_DOCUMENT))
+
+
 def _rows(found: pd.DataFrame) -> list[Row]:
-    records = {} if found.empty else records_of(found.drop(columns=_OF_DOCUMENT))
-    return [Row(index, record) for index, record in records.items()]
+    return [Row(index, record) for index, record in _records(found).items()]
 
 
 def _of_group(group: Any) -> Sequence[Row]:

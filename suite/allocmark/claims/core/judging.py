@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from allocmark.claims.core.basis import Basis, basis
 from allocmark.claims.core.claim import Claim, Judgement, Ruling, Verdict
-from allocmark.claims.core.evidence_collector import (
-    EvidenceCollector,
-    MissingFigureError,
-    RowCache,
-)
+from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, RowCache
 from allocmark.store.cell_conditions import rerun
 from allocmark.store.panel import Panel
 from allocmark.system.message import Message

@@ -49,8 +49,6 @@ CLAIM = Claim(
     experiments=(streams.EXPERIMENT,),
     rule=_rule,
     first_screen=FirstScreen(
-        8,
-        "growth",
-        Message("the memory for one block used on {streams} streams in turn"),
+        8, "growth", Message("the memory for one block used on {streams} streams in turn")
     ),
 )
