@@ -151,7 +151,7 @@ def _call(
 def _context_cost(evidence: EvidenceCollector) -> float:
     row = evidence.row(
         context.STAGE_SECONDS,
-        subject=contexts.TORCH,
+        subject=context.TORCH,
         stage=context.CONTEXT,
         module_loading=context.LAZY,
     )
@@ -159,7 +159,7 @@ def _context_cost(evidence: EvidenceCollector) -> float:
 
 
 def _context_bytes(evidence: EvidenceCollector) -> float:
-    row = contexts.total(evidence, contexts.TORCH, context.CONTEXT)
+    row = contexts.total(evidence, context.TORCH, context.CONTEXT)
     return evidence.show("context_bytes", Message("once in a process; it holds then"), row)
 
 

@@ -11,7 +11,7 @@ from allocmark.claims.core.claim import Claim, Verdict
 from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
 from allocmark.claims.core.judging import rests_on, verdict_on
 from allocmark.claims.diagnosis import cache_share, retries, several_contexts
-from allocmark.claims.shared.context import DRIVER, total
+from allocmark.claims.shared.context import total
 from allocmark.schema.metrics import context, pressure
 from allocmark.store import frame
 from allocmark.store.panel import Panel, panels
@@ -39,7 +39,7 @@ class MeasuredFacts:
         if self.panel is None:
             return None
         try:
-            return total(EvidenceCollector(self.panel), DRIVER, context.CONTEXT)
+            return total(EvidenceCollector(self.panel), context.DRIVER, context.CONTEXT)
         except MissingFigureError:
             return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import difference
 from allocmark.claims.core.evidence_collector import EvidenceCollector
-from allocmark.claims.shared.context import TORCH, total
+from allocmark.claims.shared.context import total
 from allocmark.claims.shared.meters import metered, metered_rows
 from allocmark.schema.metrics import context
 from allocmark.store.table import spread
@@ -13,7 +13,7 @@ from allocmark.system.message import Message
 
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
-    lazy, eager = (total(evidence, TORCH, context.CONTEXT, way) for way in context.LOADINGS)
+    lazy, eager = (total(evidence, context.TORCH, context.CONTEXT, way) for way in context.LOADINGS)
     modules = evidence.derive(
         "modules",
         Message("more when torch's modules are loaded at once"),
@@ -36,8 +36,8 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
         "bytes",
     )
     made, before = (
-        metered(evidence, context.CALL_BYTES, subject=TORCH, call=call)
-        for call in ("torch.cuda.Stream", "torch.cuda.set_device")
+        metered(evidence, context.CALL_BYTES, subject=context.TORCH, call=call)
+        for call in (context.MAKE_STREAM, context.SET_DEVICE)
     )
     streams = evidence.derive(
         "streams",

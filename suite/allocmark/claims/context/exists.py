@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.evidence_collector import EvidenceCollector
-from allocmark.claims.shared.context import DRIVER, total
+from allocmark.claims.shared.context import total
 from allocmark.schema.metrics import context
 from allocmark.system.message import Message
 
@@ -13,7 +13,7 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     taken = evidence.show(
         "context",
         Message("taken when a context is created, nothing allocated"),
-        total(evidence, DRIVER, context.CONTEXT),
+        total(evidence, context.DRIVER, context.CONTEXT),
     )
     return evidence.verdict(
         Ruling.of(taken > 0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
 from allocmark.claims.core.evidence_collector import EvidenceCollector
-from allocmark.claims.shared.context import DRIVER, SEVERAL_HUNDRED, TORCH, total
+from allocmark.claims.shared.context import SEVERAL_HUNDRED, total
 from allocmark.schema.metrics import context
 from allocmark.system.message import Message
 from allocmark.system.units import GIB, MIB
@@ -14,19 +14,19 @@ _SMALL_CARD = 8 * GIB
 
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
-    row = total(evidence, DRIVER, context.CONTEXT)
+    row = total(evidence, context.DRIVER, context.CONTEXT)
     bare = evidence.show("bare", Message("a bare context"), row)
     what = Message("its share of an 8 GiB card")
     evidence.derive("share", what, lambda rows: rows[0] / _SMALL_CARD, [row], "share")
     evidence.show(
         "torch",
         Message("torch after a kernel and a matrix product"),
-        total(evidence, TORCH, context.PRODUCT),
+        total(evidence, context.TORCH, context.PRODUCT),
     )
     evidence.show(
         "eager",
         Message("the same with EAGER module loading"),
-        total(evidence, TORCH, context.PRODUCT, context.EAGER),
+        total(evidence, context.TORCH, context.PRODUCT, context.EAGER),
     )
     return evidence.verdict(
         Ruling.of(bare >= SEVERAL_HUNDRED, in_part=bare >= _HUNDRED),

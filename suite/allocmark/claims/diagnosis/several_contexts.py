@@ -5,7 +5,7 @@ from __future__ import annotations
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import difference
 from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError
-from allocmark.claims.shared.context import DRIVER, SEVERAL_HUNDRED, TORCH, total
+from allocmark.claims.shared.context import SEVERAL_HUNDRED, total
 from allocmark.claims.shared.meters import metered_rows
 from allocmark.schema.metrics import context
 from allocmark.system.message import Message, Text, sentences
@@ -14,7 +14,7 @@ _ALIKE = 0.1
 
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
-    rows = metered_rows(evidence, context.PROCESS_BYTES, 2, subject=DRIVER)
+    rows = metered_rows(evidence, context.PROCESS_BYTES, 2, subject=context.DRIVER)
     fewest, most = (pick(rows, key=lambda row: row["processes"]) for pick in (min, max))
     one = evidence.show("one", Message("one idle process"), fewest)
     many = evidence.show("many", Message("each of the most idle processes"), most)
@@ -37,7 +37,7 @@ def _used(evidence: EvidenceCollector) -> Text:
     """Return what a process that works holds beyond that, where it was measured."""
     try:
         worked, idle = (
-            total(evidence, TORCH, stage) for stage in (context.PRODUCT, context.CONTEXT)
+            total(evidence, context.TORCH, stage) for stage in (context.PRODUCT, context.CONTEXT)
         )
     except MissingFigureError:
         return ""

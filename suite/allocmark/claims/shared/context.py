@@ -7,7 +7,6 @@ from allocmark.claims.shared.meters import metered
 from allocmark.schema.metrics import context
 from allocmark.system.units import MIB
 
-DRIVER, TORCH = "driver", "torch"
 SEVERAL_HUNDRED = 200 * MIB
 
 

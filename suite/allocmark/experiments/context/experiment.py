@@ -39,7 +39,7 @@ from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.machine.stack import BARE, installed, lacks_cuda
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.metric import Metric
-from allocmark.schema.metrics.context import LAZY, LOADINGS
+from allocmark.schema.metrics.context import DRIVER, LAZY, LOADINGS, TORCH
 from allocmark.system.errors import NotMeasurableError
 
 __all__ = ["EXPERIMENT", "Context"]
@@ -47,7 +47,7 @@ __all__ = ["EXPERIMENT", "Context"]
 COLD = "cold"
 _COLD_LIMIT_S, _LIMIT_S = 60.0, 120.0
 _FULL = "full"
-_QUICK_SUBJECTS = ("driver", "torch")
+_QUICK_SUBJECTS = (DRIVER, TORCH)
 """EAGER loading of cuBLAS takes the others seconds in each process."""
 _NOT_QUICK = "left out of the quick profile: it takes seconds for each process"
 
@@ -69,9 +69,9 @@ _PARTS: Mapping[str, _Part] = {
     "processes": processes,
 }
 PARTS_OF: Mapping[str, Sequence[str]] = {
-    "driver": ("triggers", "cause", "processes"),
+    DRIVER: ("triggers", "cause", "processes"),
     "runtime": ("triggers",),
-    "torch": ("triggers", "processes"),
+    TORCH: ("triggers", "processes"),
     "cupy": (),
     "jax": (),
 }

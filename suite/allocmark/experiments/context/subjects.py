@@ -17,7 +17,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from allocmark.cuda import driver, runtime
-from allocmark.schema.metrics.context import CONTEXT, INIT, KERNEL, MEMSET, PRODUCT, TENSOR
+from allocmark.schema.metrics.context import (
+    CONTEXT,
+    DRIVER,
+    INIT,
+    KERNEL,
+    MEMSET,
+    PRODUCT,
+    TENSOR,
+    TORCH,
+)
 from allocmark.system.errors import NotMeasurableError, UnknownNameError
 
 Step = Callable[[], object] | str
@@ -44,7 +53,7 @@ class Subject(ABC):
 class Driver(Subject):
     """The bare driver: cuInit, the primary context, cuMemAlloc, a kernel of one store."""
 
-    name = "driver"
+    name = DRIVER
     framework = "cuda"
     # Every process compiles the kernel anew, so that the second costs what the first did.
     environment: ClassVar[Mapping[str, str]] = {"CUDA_CACHE_DISABLE": "1"}
@@ -128,7 +137,7 @@ class Runtime(Subject):
 class Torch(Subject):
     """PyTorch: torch.cuda.init, then synchronize, which needs the context."""
 
-    name = "torch"
+    name = TORCH
     framework = "torch"
 
     def load(self) -> None:

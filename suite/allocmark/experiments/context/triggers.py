@@ -23,7 +23,7 @@ from allocmark.schema.device_meters import NVML_DEVICE
 from allocmark.schema.figure import Axis
 from allocmark.schema.flags import CALL_FAILED
 from allocmark.schema.metric import Metric
-from allocmark.schema.metrics.context import CALL_BYTES, CONTEXT_CREATED
+from allocmark.schema.metrics import context
 
 _EVENT_DISABLE_TIMING = 2
 
@@ -67,7 +67,7 @@ def _torch_call(path: str, *arguments: Any, **named: Any) -> Call:
 
 
 CALLS: Mapping[str, Mapping[str, Call | None]] = {
-    "driver": {
+    context.DRIVER: {
         "NVML memory of the device": _nvml_memory,
         "NVML processes": _nvml_processes,
         "cuInit": lambda device: driver.init(),
@@ -96,7 +96,7 @@ CALLS: Mapping[str, Mapping[str, Call | None]] = {
         ),
         "cudaDeviceSynchronize": lambda device: runtime.synchronize(),
     },
-    "torch": {
+    context.TORCH: {
         "import torch": None,
         "torch.cuda.is_available": _torch_call("cuda.is_available"),
         "torch.cuda.device_count": _torch_call("cuda.device_count"),
@@ -105,11 +105,11 @@ CALLS: Mapping[str, Mapping[str, Call | None]] = {
         "torch.cuda.init": _torch_call("cuda.init"),
         "torch.cuda.current_device": _torch_call("cuda.current_device"),
         "torch.cuda.get_device_properties": _torch_call("cuda.get_device_properties", 0),
-        "torch.cuda.set_device": _torch_call("cuda.set_device", 0),
+        context.SET_DEVICE: _torch_call("cuda.set_device", 0),
         "torch.cuda.mem_get_info": _torch_call("cuda.mem_get_info"),
         "torch.cuda.empty_cache": _torch_call("cuda.empty_cache"),
         "torch.cuda.synchronize": _torch_call("cuda.synchronize"),
-        "torch.cuda.Stream": _torch_call("cuda.Stream"),
+        context.MAKE_STREAM: _torch_call("cuda.Stream"),
         "torch.empty in pinned memory": _torch_call("empty", 1, pin_memory=True),
         "torch.empty on the GPU": _torch_call("empty", 1, device="cuda"),
         "torch.zeros on the GPU": _torch_call("zeros", 1, device="cuda"),
@@ -136,7 +136,7 @@ def _measure(request: Request, recorder: Recorder) -> None:
             try:
                 result = _result(call, request.device)
             except Exception as error:
-                recorder.figure(CONTEXT_CREATED.missing(str(error), axes))
+                recorder.figure(context.CONTEXT_CREATED.missing(str(error), axes))
                 raise
             _send(axes, result, recorder)
 
@@ -144,7 +144,7 @@ def _measure(request: Request, recorder: Recorder) -> None:
 def cells(subject: str) -> Iterator[tuple[Metric, str, Mapping[str, Axis]]]:
     """Return metric, meter and axes of everything that is measured here."""
     for call in CALLS[subject]:
-        yield CONTEXT_CREATED, CONTEXT_STATE, {"call": call}
+        yield context.CONTEXT_CREATED, CONTEXT_STATE, {"call": call}
 
 
 def _result(call: Call | None, device: int) -> dict[str, Any]:
@@ -160,10 +160,10 @@ def _send(axes: Mapping[str, Axis], result: Mapping[str, Any], recorder: Recorde
         flags = (CALL_FAILED,)
         recorder.note(f"{axes['call']} failed", result["error"])
     created = result["created"]
-    recorder.figure(CONTEXT_CREATED.figure(CONTEXT_STATE, axes, created, flags=flags))
+    recorder.figure(context.CONTEXT_CREATED.figure(CONTEXT_STATE, axes, created, flags=flags))
     if result["bytes"] is not None:
         of_meter = {**axes, "meter": NVML_DEVICE}
-        recorder.figure(CALL_BYTES.figure(NVML_DEVICE, of_meter, result["bytes"]))
+        recorder.figure(context.CALL_BYTES.figure(NVML_DEVICE, of_meter, result["bytes"]))
 
 
 def _try(call: Call, device: int) -> dict[str, Any]:

@@ -11,6 +11,10 @@ _exact = partial(metric, EXPERIMENT, "exact")
 _sampled = partial(metric, EXPERIMENT, "sampled")
 _time = partial(metric, EXPERIMENT, "time")
 
+DRIVER, TORCH = "driver", "torch"
+"""Subjects that verdicts rest on."""
+SET_DEVICE, MAKE_STREAM = "torch.cuda.set_device", "torch.cuda.Stream"
+"""Values of ``call`` of which the difference is what torch's streams take."""
 IMPORT, INIT, CONTEXT, TENSOR, KERNEL = "import", "init", "context", "first tensor", "first kernel"
 MEMSET, PRODUCT = "first memset", "first matrix product"
 STAGES = (IMPORT, INIT, CONTEXT, TENSOR, KERNEL, MEMSET, PRODUCT)
