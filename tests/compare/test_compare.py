@@ -342,13 +342,13 @@ def test_without_a_common_name_the_newest_stacks_are_compared(tmp_path: Path) ->
 def test_times_given_at_two_paces_are_brought_to_one() -> None:
     """The same hits, given at the pace of one night and at another's; what waits is as it was."""
 
-    def paced(pace: float, run: str) -> Document:
+    def scales_to_core_speed(pace: float, run: str) -> Document:
         seen = [replace(stepped(f, pace / 100), scaled_to_core_speed=True) for f in hits(1)]
         notes = {"notes": {"core pace ns": pace}}
         one = document(*seen, timed([5.0, 6.0, 7.0], path="miss", bytes=512), run=run)
         return replace(one, conditions={**one.conditions, **notes})
 
-    found = _compared(paced(100.0, "r1"), paced(115.0, "r2"))
+    found = _compared(scales_to_core_speed(100.0, "r1"), scales_to_core_speed(115.0, "r2"))
     assert all(row.ratio == pytest.approx(1) for row in found.rows)
     assert all(mean.ratio == pytest.approx(1) for mean in found.means)
     (b,) = {row.b for row in found.rows if row.axes["path"] == "miss"}

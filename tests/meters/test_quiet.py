@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from allocmark.meters.quiet import Look, QuietCores, Reference
+from allocmark.meters.quiet import CoreState, QuietCores, Reference
 
 
 @pytest.fixture(autouse=True)
@@ -83,16 +83,20 @@ def test_the_reference_work_takes_microseconds_and_repeats() -> None:
 
 def test_what_interrupts_the_reference_work_is_no_pace() -> None:
     cores = QuietCores(500)
-    cores._quiet_ratio, cores.pace_ns = 3.0, 500.0
+    cores._quiet_ratio, cores.core_speed_ns = 3.0, 500.0
     look = cores.between(Reference(90_000, 1500), Reference(500, 1500))
-    assert (look.pace_ns, look.slowness) == (500, 1.0)
+    assert (look.chain_ns, look.slowness) == (500, 1.0)
     assert cores.between(Reference(500, 1500), Reference(500, 90_000)).slowness == 60
 
 
 def test_the_quiet_ones_are_chosen_and_brought_to_one_pace() -> None:
     cores = QuietCores(500)
-    cores.pace_ns = 500.0
-    readings = [(Look(500, 1.0), 10.0), (Look(250, 1.05), 6.0), (Look(500, 1.7), 99.0)]
+    cores.core_speed_ns = 500.0
+    readings = [
+        (CoreState(500, 1.0), 10.0),
+        (CoreState(250, 1.05), 6.0),
+        (CoreState(500, 1.7), 99.0),
+    ]
     assert cores.choose(readings, 1) == ([10.0, 12.0], False)
     assert cores.choose(readings, 3) == ([10.0, 12.0, 99.0], True)
     assert cores.choose([], 3) == ([], False)
@@ -105,7 +109,7 @@ def test_the_pace_is_the_one_asked_for_on_the_same_computer_only(
     cores = QuietCores(asked)
     monkeypatch.setattr(cores, "_work", lambda: Reference(100, 300))
     with cores:
-        assert cores.pace_ns == taken
+        assert cores.core_speed_ns == taken
 
 
 class _BusyHost:

@@ -32,7 +32,7 @@ def core_speed_ns(results: Path, machine: str) -> float | None:
         return recorded
     try:
         with QuietCores() as cores:
-            speed_ns = cores.pace_ns
+            speed_ns = cores.core_speed_ns
     except NotMeasurableError:
         return None
     path = results / machine / FILE

@@ -80,7 +80,7 @@ def carry_out(
     folders = [folder_of(plan.results, stack, plan.profile) for stack in stacks.values()]
     with run_lock.held(folders), stoppable():
         with shown() as progress:
-            if any(experiment.paced for experiment in plan.experiments):
+            if any(experiment.scales_to_core_speed for experiment in plan.experiments):
                 for machine in {stack.machine for stack in stacks.values()}:
                     recorded_core_speed_ns(plan.results, machine)  # Damaged: before its minutes.
             sessions = _begin(plan, stacks, folders, progress)

@@ -188,7 +188,7 @@ def _is_of_this_run(path: Path, session: Session) -> bool:
 def _requests(session: Session, task: _Task, allocators: Sequence[Allocator]) -> list[Request]:
     experiment = task.experiment
     requests = experiment.requests(task.subject, session.profile, allocators)
-    scaled = bool(requests) and experiment.paced
+    scaled = bool(requests) and experiment.scales_to_core_speed
     speed_ns = core_speed_ns(session.results, session.stack.machine) if scaled else None
     return [
         replace(
@@ -196,9 +196,9 @@ def _requests(session: Session, task: _Task, allocators: Sequence[Allocator]) ->
             environment=dict(request.environment),  # Read-only mappings cannot be sent.
             device=session.device,
             allocator_file=session.allocator_file,
-            fixed_addresses=experiment.paced,
+            fixed_addresses=experiment.scales_to_core_speed,
             alone=experiment.alone,
-            pace_ns=speed_ns,
+            core_speed_ns=speed_ns,
         )
         for request in requests
     ]

@@ -4,14 +4,14 @@ On a shared host a core may run at half its speed for milliseconds, because anot
 uses its other hyper-thread: the same cached hit then reads 0.46 or 0.83 microseconds, and a median
 over both says which of them was more frequent. And what other cores do moves a core's frequency by
 15 %. So two fixed pieces of work (``native/reference.c``) are timed before and after each reading:
-a chain of multiplications, which tells how fast the core runs (its pace), and an errand that a
+a chain of multiplications, which tells how fast the core runs (its speed), and an errand that a
 neighbour slows as it slows a hit. Where errand over chain was beyond `TOLERANCE` times what it is
 on a core of our own, the reading is refused and the next one is tried, on another core if need be.
-Each reading comes with the factor that brings it to one pace for all. What is refused, and the
+Each reading comes with the factor that brings it to one speed for all. What is refused, and the
 factor, depend on the reference work alone, never on the reading.
 
 Over ten processes on such a host, medians of quiet hits (pairs by the native loop) were 4 % apart
-as read and 1 % at one pace; pairs by Python's operations 13 and 8 %.
+as read and 1 % at one speed; pairs by Python's operations 13 and 8 %.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TRIES = 16
 _PATIENCE_S = 0.00075
 """Time for each reading wanted, at most."""
 _NO_SUCH_CORE = 1.3
-"""A pace that differs by more than this factor is not the same computer's."""
+"""A speed that differs by more than this factor is not the same computer's."""
 
 
 class Reference(NamedTuple):
@@ -61,16 +61,16 @@ class Reference(NamedTuple):
     errand_ns: int
 
 
-class Look(NamedTuple):
-    """How a core was during a reading: at which pace, and how much slower than one of our own."""
+class CoreState(NamedTuple):
+    """How a core was during a reading: at which speed, and how much slower than one of our own."""
 
-    pace_ns: float
+    chain_ns: float
     slowness: float
 
 
 @dataclass(frozen=True, slots=True)
-class Taken(Generic[Reading]):
-    """Readings, the factor of each to the common pace, and whether all come from quiet cores."""
+class QuietSamples(Generic[Reading]):
+    """Readings, the factor of each to the common speed, and whether all come from quiet cores."""
 
     readings: Sequence[Reading]
     factors: Sequence[float]
@@ -83,11 +83,11 @@ class Taken(Generic[Reading]):
 class QuietCores:
     """Moves the measuring thread to where it is undisturbed; its cores are restored at the end.
 
-    `pace_ns` is what the chain takes at the pace that factors lead to; without it, or where this
-    computer is another one, what it mostly takes on the quiet cores here.
+    `core_speed_ns` is what the chain takes at the speed that factors lead to; without it, or where
+    this computer is another one, what it mostly takes on the quiet cores here.
     """
 
-    def __init__(self, pace_ns: float | None = None) -> None:
+    def __init__(self, core_speed_ns: float | None = None) -> None:
         work = library().am_reference
         number, chain, errand = clock()[1], ctypes.c_int64(), ctypes.c_int64()
         places = ctypes.byref(chain), ctypes.byref(errand)
@@ -98,10 +98,10 @@ class QuietCores:
 
         self._work: Callable[[], Reference] = reference
         self._allowed = sorted(os.sched_getaffinity(0))
-        self._asked_ns = pace_ns
-        self._quiet_ratio = self.pace_ns = 1.0
+        self._requested_ns = core_speed_ns
+        self._quiet_ratio = self.core_speed_ns = 1.0
         self._next = 0
-        self._paces: list[float] = []
+        self._speeds_ns: list[float] = []
         self.taken = self.refused = 0
 
     def __enter__(self) -> QuietCores:
@@ -114,9 +114,9 @@ class QuietCores:
         here = statistics.median(
             chain for chain, errand in works if errand / chain <= TOLERANCE * self._quiet_ratio
         )
-        asked = self._asked_ns or here
-        same = 1 / _NO_SUCH_CORE < asked / here < _NO_SUCH_CORE
-        self.pace_ns = float(asked if same else here)
+        requested = self._requested_ns or here
+        same = 1 / _NO_SUCH_CORE < requested / here < _NO_SUCH_CORE
+        self.core_speed_ns = float(requested if same else here)
         return self
 
     def __exit__(
@@ -135,9 +135,9 @@ class QuietCores:
     def tell(self, note: Callable[[str, float], None]) -> None:
         """Note what belongs to the conditions of the readings."""
         note(notes.REFUSED_READINGS, round(self.refused_share, 3))
-        note(notes.CORE_SPEED_NS, self.pace_ns)
-        if self._paces:
-            note(notes.CORE_SPEED_SEEN_NS, statistics.median(self._paces))
+        note(notes.CORE_SPEED_NS, self.core_speed_ns)
+        if self._speeds_ns:
+            note(notes.CORE_SPEED_SEEN_NS, statistics.median(self._speeds_ns))
 
     def settle(self) -> bool:
         """Move to a core that is quiet now, or to some core where none is; return if it moved."""
@@ -154,27 +154,29 @@ class QuietCores:
         """Do the reference work: before a reading, and after it."""
         return self._work()
 
-    def between(self, before: Reference, after: Reference) -> Look:
+    def between(self, before: Reference, after: Reference) -> CoreState:
         """Return how the core was between two reference works.
 
-        Of the chains the shorter one counts: what interrupts a chain is no pace.
+        Of the chains the shorter one counts: what interrupts a chain is no speed.
         """
-        pace_ns = min(before.chain_ns, after.chain_ns)
-        ratio = max(before.errand_ns, after.errand_ns) / pace_ns
-        return Look(pace_ns, ratio / self._quiet_ratio)
+        chain_ns = min(before.chain_ns, after.chain_ns)
+        ratio = max(before.errand_ns, after.errand_ns) / chain_ns
+        return CoreState(chain_ns, ratio / self._quiet_ratio)
 
-    def factor(self, look: Look) -> float:
-        """Return what brings a reading taken at that pace to the common one."""
-        return self.pace_ns / look.pace_ns
+    def factor(self, look: CoreState) -> float:
+        """Return what brings a reading taken at that speed to the common one."""
+        return self.core_speed_ns / look.chain_ns
 
-    def take(self, read: Callable[[], Reading], count: int, tries: int = _TRIES) -> Taken[Reading]:
+    def take(
+        self, read: Callable[[], Reading], count: int, tries: int = _TRIES
+    ) -> QuietSamples[Reading]:
         """Return `count` readings.
 
         At most `tries` readings are made for each one wanted, in bounded time: what is missing
         then is filled up with the least disturbed of the others.
         """
-        kept: list[tuple[Look, Reading]] = []
-        disturbed: list[tuple[Look, Reading]] = []
+        kept: list[tuple[CoreState, Reading]] = []
+        disturbed: list[tuple[CoreState, Reading]] = []
         deadline = time.monotonic() + count * _PATIENCE_S
         self.settle()
         read()  # The first after a move finds its own data in no cache.
@@ -206,14 +208,14 @@ class QuietCores:
         self.refused += len(kept) + len(disturbed) - count
         quiet = len(kept) == count
         kept += sorted(disturbed, key=lambda one: one[0].slowness)[: count - len(kept)]
-        self._paces += [look.pace_ns for look, _ in kept]
+        self._speeds_ns += [look.chain_ns for look, _ in kept]
         factors = [self.factor(look) for look, _ in kept]
-        return Taken([reading for _, reading in kept], factors, quiet)
+        return QuietSamples([reading for _, reading in kept], factors, quiet)
 
     def choose(
-        self, readings: Sequence[tuple[Look, float]], least: int
+        self, readings: Sequence[tuple[CoreState, float]], least: int
     ) -> tuple[list[float], bool]:
-        """Return the times of the readings from a quiet core, at the common pace.
+        """Return the times of the readings from a quiet core, at the common speed.
 
         Where they are fewer than `least`, the least disturbed of the others come in for the rest,
         and the second value is true.
@@ -223,7 +225,7 @@ class QuietCores:
         chosen = ordered[: max(found, min(least, len(ordered)))]
         self.taken += len(chosen)
         self.refused += len(ordered) - len(chosen)
-        self._paces += [look.pace_ns for look, _ in chosen]
+        self._speeds_ns += [look.chain_ns for look, _ in chosen]
         return [ns * self.factor(look) for look, ns in chosen], found < len(chosen)
 
     def _calibrate(self, core: int) -> list[Reference]:

@@ -16,7 +16,7 @@ from allocmark.compare.thresholds import Thresholds, load
 from allocmark.gate.gating import Gate, gate
 from allocmark.gate.rerunning import measure_again, rerun_into
 from allocmark.machine.stack import ALIAS, is_emulated
-from allocmark.measure.core_speed import FILE as PACE
+from allocmark.measure.core_speed import FILE as CORE_SPEED
 from allocmark.nightly import state
 from allocmark.nightly.attribution import Attribution, MeasureOld, attribute
 from allocmark.nightly.factors import factors
@@ -98,7 +98,7 @@ def host_digest() -> str:
 
 def _measure(options: NightOptions, night: Night) -> None:
     """Measure in a process of its own; what an earlier try finished is taken over."""
-    _keep_pace(options.record, night)
+    _keep_core_speed(options.record, night)
     command = [sys.executable, "-m", "allocmark", "run", "--profile", night.profile]
     command += ["--results", str(night.results.absolute()), *options.filters]
     # In our place: Ctrl-C is its own to save what is measured, and must not have it killed.
@@ -107,11 +107,11 @@ def _measure(options: NightOptions, night: Night) -> None:
         raise _MeasuringError(code, night)
 
 
-def _keep_pace(record: Path, night: Night) -> None:
-    """Give times at the core pace of the first night, so that asv's lines run on."""
+def _keep_core_speed(record: Path, night: Night) -> None:
+    """Give times at the core speed of the first night, so that asv's lines run on."""
     for other in state.nights_of(record, night.lane):
-        for path in sorted(other.results.glob(f"*/{PACE}")):
-            kept = night.results / path.parent.name / PACE
+        for path in sorted(other.results.glob(f"*/{CORE_SPEED}")):
+            kept = night.results / path.parent.name / CORE_SPEED
             if not kept.is_file():
                 write_whole(kept, path.read_bytes())
 

@@ -26,7 +26,7 @@ from allocmark.experiments.latency.experiment import EXPERIMENT, SIZES, Latency
 from allocmark.experiments.latency.hits import _completed, _Readings, _visits, measure_hits
 from allocmark.experiments.latency.levels import Bench
 from allocmark.experiments.latency.misses import measure_misses
-from allocmark.meters.quiet import Taken
+from allocmark.meters.quiet import QuietSamples
 from allocmark.meters.timing import Timed
 from allocmark.schema.documents import Failure
 from allocmark.system.units import GIB, KIB, MIB
@@ -55,8 +55,8 @@ def test_hits_until_completion_are_given_at_one_pace() -> None:
         pair=lambda size: Timed(3, 30),
     )
 
-    def take(read: Callable[[], Any], count: int) -> Taken[Any]:
-        return Taken([read() for _ in range(count)], [0.5, 2.0], quiet=True)
+    def take(read: Callable[[], Any], count: int) -> QuietSamples[Any]:
+        return QuietSamples([read() for _ in range(count)], [0.5, 2.0], quiet=True)
 
     bench: Any = SimpleNamespace(quiet=SimpleNamespace(take=take), keeps=True)
     found = _Readings()

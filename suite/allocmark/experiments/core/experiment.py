@@ -66,8 +66,8 @@ class Experiment(ABC):
     alone: ClassVar[bool] = False
     """Whether not even the imports of the next child may run beside its children, unless there are
     cores to spare: its times are of nanoseconds."""
-    paced: ClassVar[bool] = False
-    """Whether it gives times at the machine's core pace, read where addresses are not randomized:
+    scales_to_core_speed: ClassVar[bool] = False
+    """Whether it gives times at the machine's core speed, read where addresses are not randomized:
     both move what a cached call takes by several percent from process to process."""
 
     @abstractmethod

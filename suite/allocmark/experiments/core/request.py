@@ -31,8 +31,8 @@ class Request:
     """Whether it runs without randomized addresses, see `allocmark.system.address_layout`."""
     alone: bool = False
     """Whether the next ones start only when it has ended, where there are no cores to spare."""
-    pace_ns: float | None = None
-    """The core pace to which times that need the core alone are brought, see `core_speed_ns`."""
+    core_speed_ns: float | None = None
+    """The core speed to which times that need the core alone are brought, see `core_speed_ns`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the child's standard input."""

@@ -81,7 +81,7 @@ class Latency(AllocatorExperiment):
     name = "latency"
     order = 20
     alone = True
-    paced = True
+    scales_to_core_speed = True
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         """Whether it is a base allocator or, in full, no mere setting of one."""
@@ -109,7 +109,7 @@ class Latency(AllocatorExperiment):
     def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
         parameters: Any = request.parameters
-        bench = Bench(allocator, parameters["largest_bytes"], request.pace_ns)
+        bench = Bench(allocator, parameters["largest_bytes"], request.core_speed_ns)
         recorder.note(notes.CLOCK, bench.clock)
         recorder.note(notes.CPUS, len(os.sched_getaffinity(0)))
         with no_garbage_collection(collect_first=True), bench.quiet:

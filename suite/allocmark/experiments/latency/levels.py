@@ -29,7 +29,7 @@ class Bench:
         self,
         allocator: Allocator,
         largest_bytes: int | None = None,
-        pace_ns: float | None = None,
+        core_speed_ns: float | None = None,
     ) -> None:
         self.allocator = allocator
         self._largest_bytes = largest_bytes
@@ -42,7 +42,7 @@ class Bench:
         operation = PythonLoop(
             allocator.op, None, allocator.synchronize, "Python loop over the operation"
         )
-        self.quiet = QuietCores(pace_ns)
+        self.quiet = QuietCores(core_speed_ns)
         self.loops: dict[str, Loop] = {ALLOCATOR: self._own_loop(operation)}
         if Capability.OP in able:
             self.loops[OP] = operation

@@ -60,7 +60,7 @@ class Streams(AllocatorExperiment):
 
     name = metrics.EXPERIMENT
     order = 50
-    paced = True
+    scales_to_core_speed = True
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         streams = Capability.STREAMS in allocator.capabilities
@@ -84,7 +84,7 @@ class Streams(AllocatorExperiment):
         recorder.note(notes.CPUS, len(os.sched_getaffinity(0)))
         recorder.note(notes.ADDRESS_LAYOUT, address_layout())
         with no_garbage_collection(collect_first=True):
-            with recorder.stage("tasks"), QuietCores(request.pace_ns) as quiet:
+            with recorder.stage("tasks"), QuietCores(request.core_speed_ns) as quiet:
                 tasks.measure(allocator, quiet, repeats, recorder)
                 quiet.tell(recorder.note)
             with recorder.stage("threads"):

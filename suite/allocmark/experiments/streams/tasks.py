@@ -12,7 +12,7 @@ from allocmark.allocators.base import Allocator, Capability, Stats
 from allocmark.cuda import runtime
 from allocmark.experiments.core.recorder import Cell, Recorder, in_words
 from allocmark.experiments.shared.event_replay import restart
-from allocmark.meters.quiet import Look, QuietCores
+from allocmark.meters.quiet import CoreState, QuietCores
 from allocmark.schema.figure import Axis, Kind
 from allocmark.schema.flags import NOISY_CPU
 from allocmark.schema.metrics import streams as metrics
@@ -152,7 +152,7 @@ class _Gpu:
 class _Run:
     """What one run of all tasks of a cell read."""
 
-    pairs: list[tuple[Look, float]]
+    pairs: list[tuple[CoreState, float]]
     stats: Stats
 
 
@@ -166,7 +166,7 @@ def _run(
     tasks = count if use == ONE_SHOT else TASKS
     task: Callable[[Allocator, _Gpu, int, int, int], int] = _hand_off if use == HANDOFF else _keep
     quiet.settle()
-    pairs: list[tuple[Look, float]] = []
+    pairs: list[tuple[CoreState, float]] = []
     for i in range(tasks):
         before = quiet.look()
         pair_ns = task(allocator, gpu, size, streams[i % count], streams[(i + 1) % count])
