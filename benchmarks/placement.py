@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from allocmark.allocators import names
+from allocmark.allocators.base import Capability, Tier
 from allocmark.asv.cells import Cell, Question
 from allocmark.schema.metrics import placement as metrics
 
-ALLOCATORS = ["torch-native", "torch-expandable", "tf-growth", "tf-limit"]
+ALLOCATORS = names(tier=Tier.BASE, having=Capability.CACHE, driver_pool=False)
 ANSWERS = {m.name: m for m in (metrics.BEST_FIT, metrics.MERGES_AT_FREE, metrics.SPLITS)}
 
 

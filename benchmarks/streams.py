@@ -9,6 +9,7 @@ from allocmark.schema.metrics import streams as metrics
 from allocmark.system.units import MIB
 
 ALLOCATORS = names(tier=Tier.BASE, tracked=True, having=Capability.STREAMS)
+WITH_POOLS = names(tier=Tier.BASE, tracked=True, having=Capability.PRIVATE_POOLS)
 
 
 class Tasks(Question):
@@ -34,7 +35,7 @@ class PrivatePools(Question):
     """What MemPool and CUDA graphs hold back."""
 
     experiment = metrics.EXPERIMENT
-    params = [["torch-native", "torch-expandable"], list(metrics.POOLS), list(metrics.STAGES)]
+    params = [WITH_POOLS, list(metrics.POOLS), list(metrics.STAGES)]
     param_names = ["allocator", "pool", "stage"]
     unit = "bytes"
 

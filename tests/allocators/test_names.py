@@ -24,6 +24,12 @@ def test_asv_has_series_of_the_same_allocators_on_every_machine() -> None:
         *("cuda-malloc-async-0", "cuda-malloc-async-max"),
         *("torch-native", "torch-expandable", "torch-async"),
     ]
+    assert names(tier=Tier.BASE, tracked=True, having=Capability.PRIVATE_POOLS) == [
+        *("torch-native", "torch-expandable"),
+    ]
+    assert names(tier=Tier.BASE, having=Capability.CACHE, driver_pool=False) == [
+        *("torch-native", "torch-expandable", "tf-growth", "tf-limit"),
+    ]
 
 
 def test_base_allocators_come_first_each_at_a_place_of_its_own() -> None:

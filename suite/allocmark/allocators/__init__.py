@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from allocmark.allocators.base import Allocator, Capability, Tier
+from allocmark.allocators.base import Allocator, Capability
 from allocmark.system.errors import AllocmarkError, lookup
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
@@ -38,18 +38,16 @@ def registry(extra_file: Path | None = None) -> dict[str, Allocator]:
     return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
 
 
-def names(
-    *, tier: Tier | None = None, tracked: bool | None = None, having: Capability | None = None
-) -> list[str]:
+def names(*, having: Capability | None = None, **attributes: object) -> list[str]:
     """Return the names of the suite's own allocators of a kind: what axes and tables list.
 
-    They are the same on every machine, ordered by their `order`, then as their files list them.
+    `attributes` are those of `Allocator` with their values, ``tier=Tier.BASE, tracked=True``. They
+    are the same on every machine, ordered by their `order`, then as their files list them.
     """
     return [
         allocator.name
         for allocator in sorted(_own(), key=lambda allocator: allocator.order)
-        if tier in (None, allocator.tier)
-        and tracked in (None, allocator.tracked)
+        if all(getattr(allocator, name) == value for name, value in attributes.items())
         and (having is None or having in allocator.capabilities)
     ]
 

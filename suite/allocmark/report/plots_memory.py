@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from allocmark import allocators
 from allocmark.allocators import tensorflow_gpu
 from allocmark.allocators.torch_caching import DRIVER_POOL, EXPANDABLE, NATIVE
 from allocmark.report.pictures import INK, PALETTE, Picture, draw
@@ -22,7 +23,7 @@ _FIRST = (
     *("cuda-malloc-async-max", "cuda-malloc-async-0"),
 )
 """Those that people compare; others follow in the order of tables."""
-_FIXED = (tensorflow_gpu.GREEDY, tensorflow_gpu.LIMIT)
+_FIXED = allocators.names(fixed_region=True)
 """They hold one region throughout, whatever is requested: nothing to draw against it."""
 _LOOKS: tuple[tuple[float, Any], ...] = (
     (2.5, "-"),
