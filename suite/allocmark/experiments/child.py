@@ -1,4 +1,4 @@
-"""The child process of a probe: ``python -m allocmark.experiments.child``, started by the launcher.
+"""A child: ``python -m allocmark.experiments.child``, started by the launcher for one request.
 
 One JSON request on standard input, then a line ``go`` when it is this child's turn: in between
 it imports what is slow, so that one child's imports overlap another's measurement. Readings go
@@ -16,10 +16,9 @@ from allocmark.experiments.catalog import experiment
 from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.core.request import Request
 from allocmark.machine.stack import computed_values_copied
+from allocmark.schema.notes import COMPUTED_VALUES_COPIED, START
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.lifetime import end_with_parent
-
-COMPUTED_NOTE = "computed_values_copied"
 
 
 def main(pipe: int) -> int:
@@ -32,16 +31,16 @@ def main(pipe: int) -> int:
         try:
             measure = chosen.prepare(request)
             if sys.stdin.readline().strip() != "go":
-                return 0  # The parent has gone or has given up: nothing was asked for.
+                return 0  # The parent has gone or has given up: nothing is to be measured.
             measure(recorder)
         except NotMeasurableError as error:
             recorder.failure(error.stage, in_words(error))
         except Exception as error:
             traceback.print_exc()
-            recorder.failure("start", in_words(error))
+            recorder.failure(START, in_words(error))
         if computed_values_copied():
             # What follows from them (a size, a branch) is not what a GPU would have done.
-            recorder.note(COMPUTED_NOTE, True)
+            recorder.note(COMPUTED_VALUES_COPIED, True)
         recorder.done()
         # Interpreter exit runs destructors of frameworks that may hang or crash; all is reported.
         stream.flush()

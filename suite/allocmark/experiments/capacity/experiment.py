@@ -77,7 +77,7 @@ _SEARCH_S = 6.0
 _SEARCH_UNCACHED_S = 24.0
 """The same where each request goes to the driver: time for the fewest runs of all workloads."""
 _SEARCH_PATIENT_S = 60.0
-"""Where it is asked for by its names, and on the emulated driver, whose host is often small."""
+"""Where it is requested by its names, and on the emulated driver, whose host is often small."""
 _MORE_S = 48.0
 """What start-up and the runs without a limit may take besides."""
 _FEWEST_STEPS = 2

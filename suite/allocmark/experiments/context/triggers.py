@@ -1,4 +1,4 @@
-"""Which calls create a context: each in a forked process that has none, asked of the driver.
+"""Which calls create a context: each in a forked process that has none, seen by the driver.
 
 The parent imports what is slow and never touches CUDA, so that a fork of it is as good as a fresh
 process: CUDA does not survive a fork, and here there is nothing to survive.

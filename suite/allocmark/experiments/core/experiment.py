@@ -37,16 +37,33 @@ class Profile:
     all_settings: bool
     """Whether allocators beyond the base ones are measured."""
     patient: bool = False
-    """Whether documents were asked for by their names: they take the time they need, which a run of
+    """Whether documents are requested by their names: they take the time they need, which a run of
     everything does not have for each."""
 
 
 PROFILES = {
-    profile.name: profile
-    for profile in (
-        Profile("full", 10, 200, 10_000, 30, 1.0, None, capacity_search=True, all_settings=True),
-        Profile("quick", 6, 200, 500, 5, 0.1, 8 * GIB, capacity_search=False, all_settings=False),
-    )
+    "full": Profile(
+        name="full",
+        cold_processes=10,
+        hit_batches=200,
+        single_calls=10_000,
+        miss_samples=30,
+        miss_seconds=1.0,
+        largest_bytes=None,
+        capacity_search=True,
+        all_settings=True,
+    ),
+    "quick": Profile(
+        name="quick",
+        cold_processes=6,
+        hit_batches=200,
+        single_calls=500,
+        miss_samples=5,
+        miss_seconds=0.1,
+        largest_bytes=8 * GIB,
+        capacity_search=False,
+        all_settings=False,
+    ),
 }
 
 

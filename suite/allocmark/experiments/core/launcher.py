@@ -21,6 +21,7 @@ from typing import IO, Any
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.schema.documents import Failure, well_formed
 from allocmark.schema.figure import Axis, Figure, Series
+from allocmark.schema.notes import START
 from allocmark.system import bytecode, interpreters
 from allocmark.system.address_layout import fixed_addresses
 from allocmark.system.errors import NotMeasurableError
@@ -174,7 +175,7 @@ class _Parsed:
         self.failures: list[Failure] = []
         self.notes: dict[str, Axis] = {}
         self.spent: dict[str, float] = {}
-        self.stage, self.finished = "start", False
+        self.stage, self.finished = START, False
 
     def take(self, kind: str, data: Mapping[str, Any]) -> None:
         match kind:
@@ -254,7 +255,7 @@ def _started(request: Request) -> Child | ChildOutcome:
     try:
         return Child(request)
     except NotMeasurableError as error:
-        return ChildOutcome(request, 0.0, failures=[Failure("start", str(error))])
+        return ChildOutcome(request, 0.0, failures=[Failure(START, str(error))])
 
 
 def launch(request: Request) -> ChildOutcome:

@@ -29,13 +29,13 @@ def combined(
 
 def notes(outcomes: Sequence[ChildOutcome]) -> dict[str, Axis | list[Axis]]:
     """Return the named values of all children: one where they agree, all where they differ."""
-    told: dict[str, list[Axis]] = {}
+    found: dict[str, list[Axis]] = {}
     for outcome in outcomes:
         for name, value in outcome.notes.items():
-            values = told.setdefault(name, [])
+            values = found.setdefault(name, [])
             if value not in values:
                 values.append(value)
-    return {name: values[0] if len(values) == 1 else values for name, values in told.items()}
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
 def spent(outcomes: Sequence[ChildOutcome]) -> dict[str, float]:

@@ -72,8 +72,8 @@ class ExperimentOfParts(Experiment):
             groups.setdefault(alike, []).append(outcome)
         figures: list[Figure] = []
         for group in groups.values():
-            asked = group[0].request
-            found = fill(group, self._part(asked.subject, asked.parameters).cells())
+            first = group[0].request
+            found = fill(group, self._part(first.subject, first.parameters).cells())
             figures += joined(found) if len(group) > 1 else found
         return figures
 

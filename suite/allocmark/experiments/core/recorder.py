@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from allocmark.machine.stack import emulator_refusal
-from allocmark.schema.documents import ERROR_NOTE
+from allocmark.schema import notes
 from allocmark.schema.figure import Axis, Figure, Series
 from allocmark.schema.metric import Metric
 
@@ -64,9 +64,9 @@ class Recorder:
         """Send one curve."""
         self._send("series", Series(name, axes, columns).to_json())
 
-    def told(self, when: str, text: str) -> None:
-        """Send what a user is told: an error's class and the first line of its text."""
-        self.note(f"{ERROR_NOTE}{when}", text)
+    def error(self, when: str, text: str) -> None:
+        """Send what a user reads: an error's class and the first line of its text."""
+        self.note(f"{notes.ERROR}{when}", text)
 
     def note(self, name: str, value: Axis) -> None:
         """Send a named value that is no figure."""
@@ -81,7 +81,7 @@ class Recorder:
         """Name what is being done, so that a crash can say where; go on after what can't be had.
 
         Any exception inside becomes a failure of this stage alone, and the next stage runs. How
-        long it took is told, so that a document says where the time of a run goes.
+        long it took is sent, so that a document says where the time of a run goes.
         """
         self._send("stage", {"name": name})
         begin = time.monotonic()

@@ -1,20 +1,15 @@
 """A recording over one allocator setting: what it needs, what it costs, where it fails.
 
 Not one of the suite's questions but one of a user's: it is started by `allocmark.replay` with a
-trace of theirs, in the same fresh processes as every experiment. Figures: those of
-`fragmentation_vector`, and
+trace of theirs, in the same fresh processes as every experiment. Metrics: those of
+`fragmentation_vector` and of docs/metrics.md.
 
-| metric | unit | meaning |
-| --- | --- | --- |
-| ``smallest_capacity_bytes``, ``resolution_bytes`` | bytes | the least memory, context apart, in which it completes, giving its cache back where it must; step of that search |
-| ``completes`` | 0 or 1 | whether it completes in ``capacity_bytes`` |
-| ``capacity_peak_reserved_bytes``, ``capacity_peak_segments``, ``capacity_retries``, ``capacity_driver_allocs``, ``capacity_driver_frees``, ``failed_event`` | | of that run |
-| ``peak_segments`` | segments | most segments at once, without a limit |
-
-Series ``address_map`` and ``address_cells`` where a picture was asked for, ``driver_calls`` and ``capacity_driver_calls`` (kind, size, calls), ``memory`` (the curve
-without a limit) and ``capacity_memory`` (with it), ``segments`` and ``blocks`` with ``{at: failure}`` where the run in
-``capacity_bytes`` failed, else ``{at: peak}`` where reserved memory is first at its peak. Notes ``setting``, ``peak_event``, ``error``.
-"""  # noqa: E501 - a table's row is one line
+Series ``address_map`` and ``address_cells`` where a picture was requested, ``driver_calls`` and
+``capacity_driver_calls`` (kind, size, calls), ``memory`` (the curve without a limit) and
+``capacity_memory`` (with it), ``segments`` and ``blocks`` with ``{at: failure}`` where the run in
+``capacity_bytes`` failed, else ``{at: peak}`` where reserved memory is first at its peak. Notes
+``setting``, ``peak_event``, ``error``.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +32,6 @@ from allocmark.experiments.shared.address_map import AddressMap
 from allocmark.experiments.shared.allocator_setting import setting_in_force
 from allocmark.experiments.shared.ballast import STEP_BYTES, Ballast
 from allocmark.experiments.shared.capacity_bracket import narrow
-from allocmark.experiments.shared.driver_history import DriverHistory
 from allocmark.experiments.shared.event_replay import (
     Script,
     open_streams,
@@ -47,17 +41,22 @@ from allocmark.experiments.shared.event_replay import (
     spaced,
 )
 from allocmark.experiments.shared.fragmentation_vector import POINTS, figures, run_once
-from allocmark.schema.figure import Figure
+from allocmark.schema import notes
+from allocmark.schema.flags import NOT_SETTLED
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics import recording as metrics
+from allocmark.schema.metrics.fragmentation import DEVICE_BYTES, MEMORY, PEAK_RESERVED_BYTES
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads.event_trace import Op, Trace
 
 _DRAWN_EVERY = max(1, POINTS // address_map.POINTS)
 METER = "ballast, cudaMemGetInfo"
-_WITHIN = (
-    ("capacity_retries", "retries", "retries"),
-    ("capacity_driver_allocs", "calls", "driver_allocs"),
-    ("capacity_driver_frees", "calls", "driver_frees"),
-)
+_WITHIN = {
+    metrics.CAPACITY_RETRIES: "retries",
+    metrics.CAPACITY_DRIVER_ALLOCS: "driver_allocs",
+    metrics.CAPACITY_DRIVER_FREES: "driver_frees",
+}
+"""The counters of which it gives what a run in the capacity adds."""
 _COLUMNS = ("op", "block", "size", "stream")
 
 
@@ -72,10 +71,10 @@ def load_events(path: Path) -> Trace:
         return Trace(path.stem, *(stored[name] for name in _COLUMNS))
 
 
-class ReplayRecording(Experiment):
+class RecordedJob(Experiment):
     """One recording over one setting in one process."""
 
-    name = "replay_recording"
+    name = metrics.EXPERIMENT
     order = 100
     on_demand = True
 
@@ -93,34 +92,35 @@ class ReplayRecording(Experiment):
         return partial(self.measure, request, allocator)
 
     def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
-        asked = request.parameters
+        parameters = request.parameters
+        capacity_bytes, seconds = parameters["capacity_bytes"], parameters["seconds"]
         begin = time.monotonic()
         allocator.open(request.device)
-        recorder.note("setting", setting_in_force(allocator))
-        script = Script.of(load_events(Path(asked["events"])))
+        recorder.note(notes.SETTING, setting_in_force(allocator))
+        script = Script.of(load_events(Path(parameters["events"])))
         reason = script.cannot_run(allocator)
         if reason is not None:
             raise NotMeasurableError(reason)
         open_streams(script, allocator)
-        run = _Run(script, allocator, request.device, recorder, asked["picture"])
+        run = _Run(script, allocator, request.device, recorder, parameters["picture"])
         with recorder.stage("without a limit"):
-            run.without_limit(draw=asked["capacity_bytes"] is None)
-        wanted = asked["capacity_bytes"] is not None or asked["seconds"] is not None
+            run.without_limit(draw=capacity_bytes is None)
+        wanted = capacity_bytes is not None or seconds is not None
         if Capability.RESTART not in allocator.capabilities or not wanted:
-            run.tell_if_known(asked["capacity_bytes"])
+            run.completes_if_known(capacity_bytes)
             return
         with Ballast(request.device) as ballast:
-            if asked["capacity_bytes"] is not None:
+            if capacity_bytes is not None:
                 with recorder.stage("the capacity asked for"):
-                    run.within(asked["capacity_bytes"], ballast)
-            if asked["seconds"] is None:
+                    run.within(capacity_bytes, ballast)
+            if seconds is None:
                 return
             with recorder.stage("the smallest capacity"):
-                run.search(asked["seconds"] - (time.monotonic() - begin), ballast)
+                run.search(seconds - (time.monotonic() - begin), ballast)
 
 
 def allocator_for(request: Request) -> Allocator:
-    """Return the allocator asked for: one of the registry, or torch under a setting of its own."""
+    """Return a request's allocator: one of the registry, or torch under a setting of its own."""
     conf = request.parameters["conf"]
     if conf is not None:
         return TorchSetting(request.subject, conf)
@@ -142,7 +142,7 @@ class _Run:
         """Less than what is alive at once: nothing completes in it."""
 
     def without_limit(self, draw: bool) -> None:
-        """Run with all the memory there is: the vector, the driver's calls, the map if asked."""
+        """Run with all the memory there is: the vector, the driver's calls, the map if wanted."""
         script, allocator = self._script, self._allocator
         restart(allocator)
         if self._has_history:
@@ -151,12 +151,13 @@ class _Run:
         history = driver_history.end(script, self._device) if self._has_history else None
         for figure in figures([vector], script, allocator, script.trace.name):
             self._recorder.figure(figure)
-        self._recorder.series("memory", {}, **vector.curve)
+        self._recorder.series(MEMORY, {}, **vector.curve)
         seen = vector.values
-        held = int(max(seen["device_bytes"], seen.get("peak_reserved_bytes", 0)))
+        held = int(max(seen[DEVICE_BYTES.name], seen.get(PEAK_RESERVED_BYTES.name, 0)))
         self._serves_bytes = -(-held // STEP_BYTES) * STEP_BYTES
         if history is not None:
-            self._tell(history, "")
+            self._figure(metrics.PEAK_SEGMENTS, history.peak_segments)
+            self._send_calls(history.counts, "")
             if draw:
                 restart(allocator)
                 self._map(history.peak_event, self._picture())
@@ -164,17 +165,17 @@ class _Run:
             self._send_calls(_uncached(script.trace), "")
 
     def within(self, capacity_bytes: int, ballast: Ballast) -> None:
-        """Run with that much left to it; say where it fails if it does, and draw that moment.
+        """Run with that much left to it; note where it fails, if it does, and draw what is held.
 
         Without a cache there is nothing to see in a run that is known to fit, and a device smaller
         than that shows no more than the run without a limit did.
         """
-        if not self._caches and self.tell_if_known(capacity_bytes):
+        if not self._caches and self.completes_if_known(capacity_bytes):
             return
         try:
             allocator = self._leave(capacity_bytes, ballast)
         except NotMeasurableError:
-            if self.tell_if_known(capacity_bytes):
+            if self.completes_if_known(capacity_bytes):
                 return
             raise
         first = allocator.stats()
@@ -195,7 +196,9 @@ class _Run:
 
         points = spaced(len(self._script), POINTS) if first.reserved_bytes is not None else []
         done = replay_until(
-            *(self._script, allocator, last_event),
+            self._script,
+            allocator,
+            last_event,
             on_failure=fails,
             observe=observe,
             points=points,
@@ -206,19 +209,20 @@ class _Run:
             self._recorder.series("capacity_memory", {}, **curve)
         if picture is not None:
             picture.send(self._recorder)
-        self._figure("completes", "bool", int(done.completed))
-        self._figure("capacity_bytes", "bytes", capacity_bytes)
-        for metric, unit, name in _WITHIN:
+        self._figure(metrics.COMPLETES, int(done.completed))
+        self._figure(metrics.CAPACITY_BYTES, capacity_bytes)
+        for metric, name in _WITHIN.items():
             before, after = getattr(first, name), getattr(last, name)
             if before is not None and after is not None:
-                self._figure(metric, unit, after - before)
+                self._figure(metric, after - before)
         if last.peak_reserved_bytes is not None:
-            self._figure("capacity_peak_reserved_bytes", "bytes", last.peak_reserved_bytes)
+            self._figure(metrics.CAPACITY_PEAK_RESERVED_BYTES, last.peak_reserved_bytes)
         if history is not None:
-            self._tell(history, "capacity_")
+            self._figure(metrics.CAPACITY_PEAK_SEGMENTS, history.peak_segments)
+            self._send_calls(history.counts, "capacity_")
         if done.failed_event is not None:
             self._fails_bytes = max(self._fails_bytes, capacity_bytes)
-            self._figure("failed_event", "event", done.failed_event)
+            self._figure(metrics.FAILED_EVENT, done.failed_event)
             self._recorder.note("error", done.error)
             return
         self._serves_bytes = min(self._serves_bytes or capacity_bytes, capacity_bytes)
@@ -226,24 +230,23 @@ class _Run:
             self._leave(capacity_bytes, ballast)
             self._map(history.peak_event, None)
 
-    def tell_if_known(self, capacity_bytes: int | None) -> bool:
-        """Tell that it completes in so much if it took no more without a limit; say whether."""
+    def completes_if_known(self, capacity_bytes: int | None) -> bool:
+        """Send that it completes in so much if it took no more without a limit; return whether."""
         if capacity_bytes is None or self._serves_bytes is None:
             return False
         if self._serves_bytes > capacity_bytes:
             return False
-        self._figure("completes", "bool", 1)
-        self._figure("capacity_bytes", "bytes", capacity_bytes)
+        self._figure(metrics.COMPLETES, 1)
+        self._figure(metrics.CAPACITY_BYTES, capacity_bytes)
         return True
 
     def search(self, seconds: float, ballast: Ballast) -> None:
         """Look for the smallest capacity in about that time."""
         if self._serves_bytes is None:
             raise NotMeasurableError("it completed in no run: there is no upper end to search from")
-
-        if not self._caches:  # It can give nothing back, so it needs what it was seen to hold.
-            self._figure("smallest_capacity_bytes", "bytes", self._serves_bytes)
-            self._figure("resolution_bytes", "bytes", STEP_BYTES)
+        if not self._caches:  # It can release nothing, so it needs what it was seen to hold.
+            self._figure(metrics.SMALLEST_CAPACITY_BYTES, self._serves_bytes)
+            self._figure(metrics.RESOLUTION_BYTES, STEP_BYTES)
             return
 
         def completes(capacity_bytes: int) -> bool:
@@ -252,13 +255,9 @@ class _Run:
         live = self._script.peak_requested_bytes
         low = min(self._fails_bytes, self._serves_bytes)
         found = narrow(completes, live, low, self._serves_bytes, seconds)
-        flags = () if found.settled else ("not-settled",)
-        self._figure("smallest_capacity_bytes", "bytes", found.serves_bytes, flags)
-        self._figure("resolution_bytes", "bytes", found.serves_bytes - found.fails_bytes)
-
-    def _tell(self, history: DriverHistory, prefix: str) -> None:
-        self._figure(f"{prefix}peak_segments", "segments", history.peak_segments)
-        self._send_calls(history.counts, prefix)
+        flags = () if found.settled else (NOT_SETTLED,)
+        self._figure(metrics.SMALLEST_CAPACITY_BYTES, found.serves_bytes, flags)
+        self._figure(metrics.RESOLUTION_BYTES, found.serves_bytes - found.fails_bytes)
 
     def _send_calls(self, counts: Mapping[tuple[int, int], int], prefix: str) -> None:
         kinds, sizes = zip(*sorted(counts), strict=True) if counts else ((), ())
@@ -270,10 +269,10 @@ class _Run:
         return AddressMap(self._device) if self._draws and self._has_history else None
 
     def _map(self, event: int, picture: AddressMap | None) -> None:
-        """Draw the moment of that event, and the way there; the allocator is clean."""
+        """Draw what is held at that event, and the way there; the allocator is clean."""
         if event < 0:
             return
-        self._recorder.note("peak_event", event)
+        self._recorder.note(notes.PEAK_EVENT, event)
         draw = lambda held: self._send_map(held, "peak")  # noqa: E731
         points = spaced(event + 1, address_map.POINTS) if picture is not None else []
         observe = picture.take if picture is not None else None
@@ -292,10 +291,8 @@ class _Run:
         ballast.leave(capacity_bytes - kept)
         return self._allocator
 
-    def _figure(self, metric: str, unit: str, value: float, flags: Sequence[str] = ()) -> None:
-        self._recorder.figure(
-            Figure(metric, unit, "sampled", METER, {}, value, [value], flags=flags)
-        )
+    def _figure(self, metric: Metric, value: float, flags: Sequence[str] = ()) -> None:
+        self._recorder.figure(metric.figure(METER, {}, value, [value], flags=flags))
 
 
 def _uncached(trace: Trace) -> Counter[tuple[int, int]]:
@@ -304,10 +301,10 @@ def _uncached(trace: Trace) -> Counter[tuple[int, int]]:
     allocs, frees = trace.op == Op.ALLOC, trace.op == Op.FREE
     sizes[trace.block[allocs]] = trace.size[allocs]
     counts: Counter[tuple[int, int]] = Counter()
-    for kind, asked in ((0, trace.size[allocs]), (1, sizes[trace.block[frees]])):
-        for size, calls in zip(*np.unique(asked, return_counts=True), strict=True):
+    for kind, requested in ((0, trace.size[allocs]), (1, sizes[trace.block[frees]])):
+        for size, calls in zip(*np.unique(requested, return_counts=True), strict=True):
             counts[kind, int(size)] = int(calls)
     return counts
 
 
-EXPERIMENT = ReplayRecording()
+EXPERIMENT = RecordedJob()

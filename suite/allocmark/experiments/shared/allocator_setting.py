@@ -1,4 +1,4 @@
-"""Whether an allocator's setting is really in force, asked of the framework itself.
+"""Whether an allocator's setting is really in force, by the framework itself.
 
 A setting that a release does not know, or that another variable overrides, would otherwise fill
 a column of the table with figures of the default.
@@ -23,29 +23,29 @@ def setting_in_force(allocator: Allocator) -> str:
 
     Raises `NotMeasurableError` where the framework says that it works under another one.
     """
-    asked = ",".join(f"{name}={value}" for name, value in allocator.environment.items())
+    variables = ",".join(f"{name}={value}" for name, value in allocator.environment.items())
     if allocator.framework != "torch":
-        return allocator.setting() or asked or "as it comes"
+        return allocator.setting() or variables or "as it comes"
     torch = import_torch()
     if _NO_CACHE in allocator.environment:
         _check_uncached(allocator, torch)
-        return asked
+        return variables
     conf = allocator.environment.get(CONF, "")
     wanted = dict(pair.split(":", 1) for pair in conf.split(",") if ":" in pair)
     backend = torch.cuda.get_allocator_backend()
     _demand("backend", wanted.pop("backend", "native"), backend)
     if backend != "native":
         return f"backend:{backend}"
-    told = _told(torch)
+    settings = _settings(torch)
     for name, value in wanted.items():
-        _check(name, value, told)
+        _check(name, value, settings)
     if wanted.get("expandable_segments") == "True":
         _check_expandable(allocator, torch)
-    words = ",".join(f"{name}:{_short(value)}" for name, value in sorted(told.items()))
+    words = ",".join(f"{name}:{_short(value)}" for name, value in sorted(settings.items()))
     return words + _idle(wanted, torch)
 
 
-def _told(torch: Any) -> Mapping[str, Any]:
+def _settings(torch: Any) -> Mapping[str, Any]:
     """Return torch's account of its settings, without its copy of the environment."""
     snapshot = torch.cuda.memory._snapshot()
     return {
@@ -55,16 +55,16 @@ def _told(torch: Any) -> Mapping[str, Any]:
     }
 
 
-def _check(name: str, value: str, told: Mapping[str, Any]) -> None:
+def _check(name: str, value: str, settings: Mapping[str, Any]) -> None:
     """Compare one setting; what a release does not tell is taken as given."""
-    if name == "expandable_segments" and name in told:
-        _demand(name, value, str(told[name]))
-    elif name == "max_split_size_mb" and "max_split_size" in told:
-        _demand(name, value, str(told["max_split_size"] // MIB))
-    elif name == "garbage_collection_threshold" and name in told:
-        _demand(name, f"{float(value):.4f}", f"{told[name]:.4f}")
-    elif name == "roundup_power2_divisions" and name in told and value.isdigit():
-        _demand(name, value, ",".join(sorted({str(v) for v in told[name].values()})))
+    if name == "expandable_segments" and name in settings:
+        _demand(name, value, str(settings[name]))
+    elif name == "max_split_size_mb" and "max_split_size" in settings:
+        _demand(name, value, str(settings["max_split_size"] // MIB))
+    elif name == "garbage_collection_threshold" and name in settings:
+        _demand(name, f"{float(value):.4f}", f"{settings[name]:.4f}")
+    elif name == "roundup_power2_divisions" and name in settings and value.isdigit():
+        _demand(name, value, ",".join(sorted({str(v) for v in settings[name].values()})))
 
 
 def _idle(wanted: Mapping[str, str], torch: Any) -> str:

@@ -1,4 +1,4 @@
-"""What torch asked of the driver during a replay, from torch's own history.
+"""What torch requested from the driver during a replay, from torch's own history.
 
 Only allocations and segment events are kept where the release can leave out the rest: the place of
 an allocation tells at which event of the replay a segment came.

@@ -102,7 +102,7 @@ class Replay:
     """How one run of a workload ended.
 
     `failed_event` is the index of the event that could not be served, with the allocator's own
-    words in `error` and what it asked for in `failed_request_bytes`. `seconds` is host time spent
+    words in `error` and what it requested in `failed_request_bytes`. `seconds` is host time spent
     in events, observations left out; `peak_requested_bytes` is of the events done.
     """
 
@@ -240,7 +240,7 @@ class _Run:
         alloc, free = allocator.alloc, allocator.free
         event = size = 0
         try:
-            for event, (op, block, size, stream) in events:  # noqa: B007 - told on failure
+            for event, (op, block, size, stream) in events:  # noqa: B007 - for a failure
                 if op == 0:  # Op.ALLOC: an enum member costs 30 ns at each comparison.
                     held[block] = alloc(size, stream)
                     home[block] = stream
@@ -259,7 +259,7 @@ class _Run:
 
     def _rarer(self, op: int, block: int, stream: int) -> None:
         if op == Op.TRIM:
-            # Without a cache there is nothing to give back, and the program's call does nothing.
+            # Without a cache there is nothing to release, and the program's call does nothing.
             if Capability.CACHE in self._allocator.capabilities:
                 self._allocator.trim()
             return
@@ -287,7 +287,7 @@ class _Waits:
         self._event: c_void_p | None = None
 
     def wait(self, first: int, then: int) -> None:
-        """Let stream `then` wait for all that stream `first` was asked so far."""
+        """Let stream `then` wait for all that was queued on stream `first` so far."""
         if self._event is None:
             self._event = c_void_p()
             flags = c_uint(_EVENT_DISABLE_TIMING)

@@ -48,7 +48,7 @@ class Pairs(PolicyPart):
             self._first.answer()
             ran = self._first.order("run")
             if ran["error"]:
-                recorder.told("first alone", ran["error"])
+                recorder.error("first alone", ran["error"])
             held = _held(meters, self._first, empty)
             while self._started:
                 worker = self._started.pop(0)
@@ -93,7 +93,7 @@ class Pairs(PolicyPart):
         recorder.reading(metrics.PAIR_FAILED, _PROGRAM, second, int(failed))
         recorder.reading(metrics.PAIR_SECONDS, CLOCK, second, ran["seconds"])
         if failed:
-            recorder.told(f"second: {worker.subject}", ran["error"])
+            recorder.error(f"second: {worker.subject}", ran["error"])
         for process, live, bytes_held in (
             (FIRST, first["live"], held),
             (SECOND, ran["live"], added),
@@ -163,7 +163,7 @@ def _send_ipc(way: str, values: tuple[int | str, int | str, int | str], recorder
         recorder.reading(metric, meter, {"way": way}, value)
     for value in values:
         if isinstance(value, str):
-            recorder.told(f"between processes, {way}", value)
+            recorder.error(f"between processes, {way}", value)
 
 
 def pair_cells(seconds: Sequence[str]) -> Iterator[Cell]:

@@ -78,4 +78,4 @@ def send_refused(setting: str, error: Exception | None, recorder: Recorder) -> N
     refused = int(error is not None)
     recorder.reading(metrics.SETTING_REFUSED, RAISED, {"setting": setting}, refused)
     if error is not None:
-        recorder.told(setting, in_one_line(error))
+        recorder.error(setting, in_one_line(error))

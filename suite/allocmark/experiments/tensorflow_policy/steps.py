@@ -154,7 +154,7 @@ def _go_past(program: Program, retry: str, gpu_bytes: int, recorder: Recorder) -
     recorder.reading(metrics.PAST_LIMIT_FAILED, RAISED, axes, int(error is not None))
     recorder.reading(metrics.PAST_LIMIT_SECONDS, CLOCK, axes, seconds)
     if error is not None:
-        recorder.told(f"past the limit, retry {retry}", in_one_line(error))
+        recorder.error(f"past the limit, retry {retry}", in_one_line(error))
 
 
 def _set_late(program: TensorFlow, gpu_bytes: int, recorder: Recorder) -> None:
