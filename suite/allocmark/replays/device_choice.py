@@ -11,7 +11,7 @@ from allocmark.emulator.launcher import emulation, real_driver
 from allocmark.system.units import GIB
 
 _EMULATED_BYTES = 1024 * GIB
-"""As much as can be emulated: what fits is asked by a ballast."""
+"""As much as can be emulated: what fits is found by a ballast."""
 _BFC_LEAST_BYTES = LIMIT_BYTES + 2 * GIB
 """Room for the one region of ``tf-limit``, its context and that of a ballast."""
 _ROOM = 4

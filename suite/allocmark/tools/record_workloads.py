@@ -1,6 +1,6 @@
 """Record the programs: ``allocmark dev record-workloads --out DIR``.
 
-Each run has a process of its own with torch's allocator as it comes. With ``--setting NAME`` the
+Each run has a process of its own under torch's default settings. With ``--setting NAME`` the
 programs run under another of torch's allocators instead, and only its counters are written. With
 ``--twice`` each recording is made two times, and refused if they differ.
 """

@@ -1,6 +1,6 @@
 """Replays held against real runs: ``allocmark dev replay-against-real --results DIR``.
 
-Each of the suite's programs is recorded once under torch as it comes, then really run under each
+Each of the suite's programs is recorded once under torch's defaults, then really run under each
 other setting, and its recording is replayed under the same: on this machine's GPU, and on the
 emulated driver, which has to give the same answer on a machine without a GPU. One document for each
 program: `allocmark.schema.metrics.replay_agreement`.

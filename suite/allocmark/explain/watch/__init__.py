@@ -1,4 +1,4 @@
 """A process that tells its own counters, for `allocmark explain`: standard library only.
 
-Nothing here imports another room, so that `allocmark record` can load it into any interpreter.
+Nothing here imports another folder, so that `allocmark record` can load it into any interpreter.
 """

@@ -11,7 +11,7 @@ _TEXTS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
 def recorded(header: Mapping[str, Any]) -> str | None:
-    """Return the setting of a snapshot's header, empty for torch as it comes, None if not told."""
+    """Return the setting of a snapshot's header: empty for the defaults, None if not known."""
     settings = header.get("settings", {})
     if not settings:
         return None
