@@ -21,9 +21,9 @@ from tests.support.emulation import needs_torch
 
 PACKAGE = Path(__file__).parents[2] / "suite" / "allocmark"
 INSIDE = {
-    *("asv/process.py", "system/interpreters.py", "machine/stack.py", "machine/nvml.py"),
-    *("recording/importers/reading_process.py", "experiments/child.py", "measure/trial.py"),
-    *("experiments/shared/ballast.py", "experiments/context/processes.py"),
+    *("system/interpreters.py", "machine/stack.py", "machine/nvml.py", "measure/trial.py"),
+    *("measure/context_holder.py", "recording/importers/reading_process.py"),
+    *("experiments/child.py", "experiments/shared/ballast.py", "experiments/context/processes.py"),
     *("experiments/tensorflow_policy/worker.py", "tools/recording_process.py"),
 }
 """What allocmark alone starts: its parent says what a person is told."""

@@ -94,15 +94,12 @@ def simulate(
 
 
 def _exact(power: Power, both: Sequence[tuple[FigurePair, Rule]]) -> None:
-    rules = [rule for _, rule in both]
-    as_is = [pair for pair, _ in both]
-    power.exact_alarms.add(_changed([j.verdict for j in judge(as_is, rules)]), len(both))
+    power.exact_alarms.add(_changed(_verdicts(both)), len(both))
     # An integer so large that one more is no other number is nothing that is counted.
     more = [(counted_up(c), r) for c, r in both if all(abs(f.value or 0) < 2**50
             for f in c.b.values())]  # fmt: skip
     planted = [(c, r) for c, r in more if any(f.value for f in c.b.values())]
-    verdicts = [j.verdict for j in judge([c for c, _ in planted], [r for _, r in planted])]
-    power.exact_found.add(_changed(verdicts), len(verdicts))
+    power.exact_found.add(_changed(_verdicts(planted)), len(planted))
 
 
 def _sampled(
@@ -111,10 +108,8 @@ def _sampled(
     steps: Sequence[float],
     generator: np.random.Generator,
 ) -> None:
-    rules = [rule for _, rule in both]
-    as_is = [pair for pair, _ in both]
-    for rule, judged in zip(rules, judge(as_is, rules), strict=True):
-        _of(power, rule).alarms.add(judged.verdict in CHANGED, 1)
+    for (_, rule), verdict in zip(both, _verdicts(both), strict=True):
+        _of(power, rule).alarms.add(verdict in CHANGED, 1)
     for step in steps:
         apart = generator.integers(SHARE, size=len(both)) == 0
         _planted(power, both, step, apart, together=False)
@@ -133,17 +128,16 @@ def _planted(
     chosen: Sequence[bool] | np.ndarray[tuple[int], np.dtype[np.bool_]],
     together: bool,
 ) -> None:
-    rules = [rule for _, rule in both]
     changed = [
-        plant(pair, 1 + step) if planted else pair
-        for (pair, _), planted in zip(both, chosen, strict=True)
+        (plant(pair, 1 + step) if planted else pair, rule)
+        for (pair, rule), planted in zip(both, chosen, strict=True)
     ]
-    for (pair, rule), planted, judged in zip(both, chosen, judge(changed, rules), strict=True):
+    for (pair, rule), planted, verdict in zip(both, chosen, _verdicts(changed), strict=True):
         group = _of(power, rule)
         if not planted:
-            group.beside.add(judged.verdict in CHANGED, 1)
+            group.beside.add(verdict in CHANGED, 1)
         elif not _zero(pair):
-            group.judge(judged.verdict, rule.better, step, together)
+            group.judge(verdict, rule.better, step, together)
 
 
 def spreads(runs: Sequence[RunSet], thresholds: Thresholds) -> dict[str, noise.Spread]:
@@ -258,6 +252,10 @@ def _of(power: Power, rule: Rule) -> Group:
 
 def _zero(pair: FigurePair) -> bool:
     return any((f.value or 0) <= 0 for f in [*pair.a.values(), *pair.b.values()])
+
+
+def _verdicts(both: Sequence[tuple[FigurePair, Rule]]) -> list[str]:
+    return [j.verdict for j in judge([c for c, _ in both], [r for _, r in both])]
 
 
 def _changed(verdicts: Sequence[str]) -> int:
