@@ -14,6 +14,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,14 @@ def dumps(kind: str, version: int, content: Columns) -> bytes:
         little = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
         pieces.append(little.view(np.uint8).reshape(-1, little.itemsize).T.tobytes())
     return gzip.compress(b"".join(pieces), compresslevel=9, mtime=0)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a file's bytes. Raises `AllocmarkError` where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise AllocmarkError(f"{path} cannot be read ({error.strerror})") from error
 
 
 def loads(content: bytes, kind: str, version: int, what: str) -> Columns:

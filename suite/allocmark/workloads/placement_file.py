@@ -58,8 +58,4 @@ def write(path: Path, placement: Placement) -> None:
 
 def read(path: Path) -> Placement:
     """Read a placement's file. Raises `AllocmarkError` where it cannot be read or used."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise AllocmarkError(f"{path} cannot be read ({error.strerror})") from error
-    return loads(content, path.name.removesuffix(SUFFIX))
+    return loads(columns.read_bytes(path), path.name.removesuffix(SUFFIX))

@@ -61,11 +61,7 @@ def write(path: Path, trace: Trace) -> None:
 
 def read(path: Path) -> Trace:
     """Read a trace's file. Raises `AllocmarkError` where it cannot be read or used."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise AllocmarkError(f"{path} cannot be read ({error.strerror})") from error
-    return loads(content, path.name.removesuffix(SUFFIX))
+    return loads(columns.read_bytes(path), path.name.removesuffix(SUFFIX))
 
 
 def _rebuild(stored: Columns, what: str) -> Trace:

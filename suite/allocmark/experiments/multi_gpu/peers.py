@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_int, c_uint
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 from allocmark.cuda import runtime
@@ -43,7 +44,7 @@ class Peers(DevicePart):
         run_in_fork(
             "who reaches whom",
             partial(_reach, gpus),
-            partial(_send_reach, recorder=recorder),
+            partial(_send_reach, cells=list(reach_cells(gpus)), recorder=recorder),
             reach_cells(gpus),
             recorder,
         )
@@ -91,24 +92,18 @@ def is_enabled(peer: int, gpu: int) -> bool:
     return False
 
 
-def _reach(gpus: int) -> list[list[int]]:
-    can = c_int()
-    rows = []
-    for gpu in range(gpus):
-        row = []
-        for peer in range(gpus):
-            if peer != gpu:
-                runtime.call(CAN, byref(can), c_int(gpu), c_int(peer))
-            row.append(0 if peer == gpu else can.value)
-        rows.append(row)
-    return rows
+def _reach(gpus: int) -> list[int]:
+    """Return who can reach whom, in the order of `reach_cells`."""
+    can, found = c_int(), []
+    for gpu, peer in permutations(range(gpus), 2):
+        runtime.call(CAN, byref(can), c_int(gpu), c_int(peer))
+        found.append(can.value)
+    return found
 
 
-def _send_reach(rows: Sequence[Sequence[int]], recorder: Recorder) -> None:
-    for gpu, row in enumerate(rows):
-        for peer, can in enumerate(row):
-            if peer != gpu:
-                recorder.reading(metrics.CAN_ACCESS, CAN, {"gpu": gpu, "peer": peer}, can)
+def _send_reach(found: Sequence[int], cells: Sequence[Cell], recorder: Recorder) -> None:
+    for can, (axes, _) in zip(found, cells, strict=True):
+        recorder.reading(metrics.CAN_ACCESS, CAN, axes, can)
 
 
 def _with_peers(gpus: int, both_ways: bool) -> Iterator[tuple[int, str | None]]:
@@ -194,10 +189,8 @@ def _send_times(rows: Sequence[Mapping[str, Any]], recorder: Recorder) -> None:
 
 def reach_cells(gpus: int) -> Iterator[Cell]:
     """Yield who can reach whom."""
-    for gpu in range(gpus):
-        for peer in range(gpus):
-            if peer != gpu:
-                yield {"gpu": gpu, "peer": peer}, (metrics.CAN_ACCESS,)
+    for gpu, peer in permutations(range(gpus), 2):
+        yield {"gpu": gpu, "peer": peer}, (metrics.CAN_ACCESS,)
 
 
 def byte_cells(contexts: str, gpus: int) -> Iterator[Cell]:
