@@ -21,7 +21,8 @@ def refuse_foreign(out: Path, scratch: Path, roots: Sequence[Path]) -> None:
     """Raise `AllocmarkError` where emptying `out` or `scratch` would take what is not our own."""
     for folder, others in ((out, [*roots, scratch]), (scratch, roots)):
         for other in others:
-            if _overlap(folder.resolve(), other.resolve()):
+            a, b = folder.resolve(), other.resolve()
+            if a.is_relative_to(b) or b.is_relative_to(a):
                 raise AllocmarkError(
                     f"{folder} would be emptied and is, holds or lies in {other}: "
                     "name an empty folder"
@@ -40,10 +41,6 @@ def emptied_scratch(scratch: Path) -> None:
 def marked_site(out: Path) -> None:
     """Mark the folder that becomes a site, so that the next one may take its place."""
     _marked(out, _SITE_MARKER)
-
-
-def _overlap(one: Path, other: Path) -> bool:
-    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def _is_site(folder: Path) -> bool:

@@ -112,7 +112,7 @@ class ReplayAnswer:
             return "the recorded setting could not be replayed: nothing to hold against"
         words = []
         for name, what in _COMPARED.items():
-            was, now = self.recording.counted.get(name), own.figure(_replayed(name, on_card))
+            was, now = self.recording.counted.get(name), own.figure("capacity_" * on_card + name)
             if was is not None and now is not None:
                 same = f"{what} equal ({was})"
                 off = f"{what} {now}, recorded {was} ({(now - was) / max(1, was):+.2%})"
@@ -155,11 +155,6 @@ _COMPARED = {
     "driver_allocs": "driver allocations",
     "retries": "retries",
 }
-
-
-def _replayed(name: str, on_card: bool) -> str:
-    """Return the figure of a replay that a recorded one is held against."""
-    return f"capacity_{name}" if on_card else name
 
 
 def _setting_json(answer: SettingAnswer) -> dict[str, Any]:

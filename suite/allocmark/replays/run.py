@@ -176,17 +176,13 @@ def _maps(outcome: ChildOutcome) -> dict[str, BlockMap]:
         if series.name in ("segments", "blocks"):
             found.setdefault(str(series.axes["at"]), {})[series.name] = series
     failed = next((f.value for f in outcome.figures if f.metric == "failed_event"), None)
-    events = {"peak": outcome.notes.get("peak_event"), "failure": failed}
+    known = {"peak": outcome.notes.get("peak_event"), "failure": failed}
+    events = {at: int(event) for at, event in known.items() if event is not None}
     return {
-        at: BlockMap(_event(events.get(at)), _rows(pair["segments"]), _rows(pair["blocks"]))
+        at: BlockMap(events.get(at, -1), _rows(pair["segments"]), _rows(pair["blocks"]))
         for at, pair in found.items()
         if len(pair) == len(("segments", "blocks"))
     }
-
-
-def _event(value: str | float | None) -> int:
-    """Return the number of an event, -1 where it is not known."""
-    return -1 if value is None else int(value)
 
 
 def _rows(series: Series) -> NDArray[np.int64]:

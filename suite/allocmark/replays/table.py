@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -61,9 +63,9 @@ def row(tried: SettingAnswer, on_card: bool) -> list[str]:
     return [
         tried.name + (" *" if tried.setting.recorded else ""),
         *([_fits(tried)] if on_card else []),
-        _need(tried.smallest_card_bytes) + ("" if tried.settled else " ~"),
-        _need(tried.no_retry_card_bytes),
-        _bytes(tried.figure("peak_reserved_bytes")),
+        _shown(tried.smallest_card_bytes) + ("" if tried.settled else " ~"),
+        _shown(tried.no_retry_card_bytes),
+        _shown(tried.figure("peak_reserved_bytes"), format_bytes),
         "-" if waste is None else f"{waste:.1%}",
         str(time.calls) if time else str(sum(calls)) if calls else "-",
         "-" if time is None else _seconds(time.seconds),
@@ -101,12 +103,8 @@ def _notes(answer: ReplayAnswer) -> list[str]:
     return notes
 
 
-def _bytes(value: int | None) -> str:
-    return "-" if value is None else format_bytes(value)
-
-
-def _need(value: int | None) -> str:
-    return "-" if value is None else format_need(value)
+def _shown(value: int | None, written: Callable[[float], str] = format_need) -> str:
+    return "-" if value is None else written(value)
 
 
 def _seconds(value: float) -> str:

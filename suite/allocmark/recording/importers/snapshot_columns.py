@@ -159,8 +159,10 @@ class _Reader:
         }
         for name, values in columns.items():
             column = _column(values)
-            if name in ("addr", "size"):
-                _check_range(name, column)
+            if name in _WORDS and not 0 <= column.min() <= column.max() < _LARGEST:
+                raise NotASnapshotError(
+                    f"{_WORDS[name]} of an entry is below zero or beyond all memory"
+                )
             self._columns[f"{device}.entries.{name}"] = column
         # Without frames: a call from no Python (autograd's threads) is torch's own. One whose stack
         # was not recorded may be anybody's.
@@ -213,11 +215,6 @@ def _number(value: Any) -> int:
     return value
 
 
-def _check_range(name: str, column: NDArray[np.int64]) -> None:
-    if int(column.min(initial=0)) < 0 or int(column.max(initial=0)) >= _LARGEST:
-        raise NotASnapshotError(f"{_WORDS[name]} of an entry is below zero or beyond all memory")
-
-
 def _column(values: Sequence[int]) -> NDArray[np.int64]:
     column = np.array(values)
     if len(column) and column.dtype.kind not in "iub":
@@ -238,8 +235,5 @@ def _plain(value: Any, depth: int = 3) -> Any:
         return [_plain(item, depth - 1) for item in value[:200]]
     if isinstance(value, float) and not np.isfinite(value):
         return None
-    return value if isinstance(value, (bool, float)) or value is None else _number_or_text(value)
-
-
-def _number_or_text(value: Any) -> int | str:
-    return value if isinstance(value, int) and abs(value) < 1 << 62 else _text(value, 4000)
+    is_number = isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 62)
+    return value if is_number or value is None else _text(value, 4000)
