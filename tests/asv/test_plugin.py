@@ -79,6 +79,15 @@ def test_revisions_are_refused(
     assert not requests
 
 
+def test_an_interpreter_is_not_chosen_by_asv(
+    monkeypatch: pytest.MonkeyPatch, requests: list[Any]
+) -> None:
+    assert ended(monkeypatch, "run", "--python", "same", "-E", "existing") == 0
+    assert requests
+    with pytest.raises(plugin.util.UserError, match="ALLOCMARK_PYTHON_TORCH, .* name the Pythons"):
+        ended(monkeypatch, "run", "-E", "existing:/usr/bin/python3")
+
+
 def test_an_error_of_ours_is_one_sentence_and_its_exit_code(
     monkeypatch: pytest.MonkeyPatch, requests: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,7 +24,7 @@ from allocmark.asv.questions import discover
 from allocmark.asv.selection import JUST_DISCOVER
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.machine.places import RECORD, results_of
-from allocmark.system import command_line
+from allocmark.system import command_line, interpreters
 
 RESULTS = "ALLOCMARK_RESULTS"
 """The results folder, where it is not the configured one."""
@@ -44,6 +44,11 @@ def setup() -> None:
     if command in (Continuous, Find) or (command is Run and arguments.range is not None):
         raise util.UserError("stacks are measured, not revisions: run asv without a range")
     if command is Run:
+        if any(spec.partition(":")[2] not in ("", "same") for spec in arguments.env_spec):
+            raise util.UserError(
+                f"{interpreters.variable('torch')}, {interpreters.variable('tensorflow')} name "
+                "the Pythons that measure: run asv without an environment"
+            )
         raise SystemExit(command_line.run(lambda: _run(arguments)))
 
 
