@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from allocmark.machine import frameworks
-from allocmark.machine.frameworks import Share, found, share, shares, why_absent
+from allocmark.machine.frameworks import Share, found, shares, why_absent
 from allocmark.measure import trial
 from allocmark.system import interpreters
 
@@ -42,7 +42,6 @@ def test_a_stack_for_each_that_is_installed_with_cuda(
     install(monkeypatch, versions)
     assert found() == expected
     assert [one.framework for one in shares()] == list(expected)
-    assert share(None) == shares()[0]
 
 
 def test_what_belongs_to_no_stack_is_measured_once() -> None:

@@ -44,12 +44,6 @@ def shares() -> list[Share]:
     return [Share(framework, among) for framework in among]
 
 
-def share(framework: str | None) -> Share:
-    """Return one stack's part of a run: that of the first framework, where none is named."""
-    among = found()
-    return Share(framework or among[0], among)
-
-
 def why_absent(framework: str) -> str | None:
     """Return why a tracked framework has no stack, None where it has.
 

@@ -17,12 +17,12 @@ def _create(device: int) -> None:
     driver.create_context(device)
 
 
-def main(device: int) -> None:
+def main(device: int, parent: int) -> None:
     """Create it, and wait."""
-    end_with_parent()
+    end_with_parent(parent=parent)
     answer(lambda: _create(device))
     sys.stdin.read()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from allocmark.allocators import registry
-from allocmark.experiments.context.subjects import SUBJECTS
+from allocmark.experiments import catalog
+from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.shared.worker_process import WorkerProcess
 from allocmark.machine.conditions import Conditions, read_conditions
 from allocmark.machine.frameworks import TRACKED
@@ -244,10 +245,13 @@ def _of_host(conditions: Conditions) -> Iterator[Finding]:
 def _of_frameworks(has_gpu: bool) -> Iterator[Finding]:
     """Look at each framework that something here needs, in its interpreter."""
     needed: dict[str, list[str]] = {}
-    for allocator in registry().values():
+    allocators = list(registry().values())
+    for allocator in allocators:
         needed.setdefault(allocator.framework, []).append(allocator.name)
-    for subject in SUBJECTS.values():
-        needed.setdefault(subject.framework, []).append(f"context of {subject.name}")
+    context = catalog.experiment("context")
+    for subject in context.subjects(allocators, PROFILES["full"]):
+        framework = context.framework(subject, allocators)
+        needed.setdefault(framework, []).append(f"context of {subject}")
     for framework, names in needed.items():
         if framework != "cuda":
             yield _of_framework(framework, names, has_gpu and framework in TRACKED)

@@ -9,16 +9,16 @@ import signal
 _PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent(number: signal.Signals = signal.SIGKILL, *, parent: int | None = None) -> None:
-    """Have the kernel send this process a signal as its parent ends, however that ends (Linux).
+def end_with_parent(*, parent: int | None = None) -> None:
+    """Have the kernel kill this process as its parent ends, however that ends (Linux).
 
     `parent` is the process that started it, where that is known: if it has ended already, so does
     this one. A run that was killed must not leave anything measuring beside the one that carries
     it on.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if parent is not None and os.getppid() != parent:
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def how_ended(code: int) -> str:
