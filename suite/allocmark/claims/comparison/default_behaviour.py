@@ -18,11 +18,8 @@ _HALF = 0.5
 
 
 def _torch(evidence: EvidenceCollector) -> Verdict:
-    before = evidence.show(
-        "before",
-        Message("reserved before the first request"),
-        shown(evidence, pressure.RESERVED, pressure.BEFORE),
-    )
+    what = Message("reserved before the first request")
+    before = evidence.show("before", what, shown(evidence, pressure.RESERVED, pressure.BEFORE))
     over = evidence.derive(
         "over",
         Message("reserved over live bytes"),

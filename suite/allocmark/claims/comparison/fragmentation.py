@@ -155,13 +155,8 @@ def _spread(evidence: EvidenceCollector, shares: list[_Share]) -> Text:
     if not evidence.rows(fragmentation.LARGEST_FREE_BYTES, subject=LIMIT):
         return ""
     triples = in_one_region(evidence, NATIVE)
-    number = evidence.derive(
-        "spread",
-        Message("workloads in which PyTorch reserves more than BFC spreads over in one region"),
-        beyond_region,
-        triples,
-        "count",
-    )
+    what = Message("workloads in which PyTorch reserves more than BFC spreads over in one region")
+    number = evidence.derive("spread", what, beyond_region, triples, "count")
     shares.append(_Share(number, float(len(triples))))
     return Message(
         "In one region, as by default, BFC spreads over less than PyTorch reserves in {spread} of "

@@ -27,11 +27,8 @@ _CAUSE = Message("A CUDA address space belongs to one process, and so does what 
 
 def _shared(evidence: EvidenceCollector, subject: str, name: str) -> tuple[float, Text]:
     """Take what two processes share as evidence, and the ways to open the other's memory."""
-    shared = evidence.show(
-        "shared",
-        Message("shared by two processes (what the second takes less than the first)"),
-        evidence.row(policy.SHARED_BYTES, subject=subject),
-    )
+    what = Message("shared by two processes (what the second takes less than the first)")
+    shared = evidence.show("shared", what, evidence.row(policy.SHARED_BYTES, subject=subject))
     by_request: Text = ""
     if opened := evidence.rows(policy.IPC_OPENED, subject=subject):
         what = Message("ways in which one opened the other's memory")

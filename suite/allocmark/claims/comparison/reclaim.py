@@ -55,11 +55,8 @@ def _torch(evidence: EvidenceCollector) -> Verdict:
 
 
 def _tensorflow(evidence: EvidenceCollector) -> Verdict:
-    live = evidence.show(
-        "live",
-        Message("tensors that were dropped"),
-        evidence.row(policy.LIVE_BYTES, subject=GROWTH),
-    )
+    what = Message("tensors that were dropped")
+    live = evidence.show("live", what, evidence.row(policy.LIVE_BYTES, subject=GROWTH))
     dropped = evidence.show(
         "dropped",
         Message("given back at once"),
@@ -68,10 +65,9 @@ def _tensorflow(evidence: EvidenceCollector) -> Verdict:
     after, seconds = policy.AFTER_5_S, "5"
     if not evidence.rows(policy.RETURNED_BYTES, subject=GROWTH, after=after):
         after, seconds = policy.AFTER_1_S, "1"
+    what = Message("given back: {seconds} s later", seconds=seconds)
     later = evidence.show(
-        "later",
-        Message("given back: {seconds} s later", seconds=seconds),
-        metered(evidence, policy.RETURNED_BYTES, subject=GROWTH, after=after),
+        "later", what, metered(evidence, policy.RETURNED_BYTES, subject=GROWTH, after=after)
     )
     returns = later > _LITTLE * live
     return evidence.verdict(

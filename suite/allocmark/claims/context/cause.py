@@ -23,12 +23,9 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     rows = metered_rows(evidence, context.LIVE_BYTES)
     most = max(rows, key=lambda row: (row["count"], row["bytes"]))
     requested = float(most["count"] * most["bytes"])
+    what = Message("taken beyond what was asked for, with the most live allocations")
     bookkeeping = evidence.derive(
-        "bookkeeping",
-        Message("taken beyond what was asked for, with the most live allocations"),
-        lambda rows: rows[0] - requested,
-        [most],
-        "bytes",
+        "bookkeeping", what, lambda rows: rows[0] - requested, [most], "bytes"
     )
     evidence.axis("count", Message("live allocations then"), most, "count")
     refuted = stack > _STACK_OVER_BOOKKEEPING * max(bookkeeping, 1.0)

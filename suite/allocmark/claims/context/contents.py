@@ -14,13 +14,8 @@ from allocmark.system.message import Message
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
     lazy, eager = (total(evidence, context.TORCH, context.CONTEXT, way) for way in context.LOADINGS)
-    modules = evidence.derive(
-        "modules",
-        Message("more when torch's modules are loaded at once"),
-        difference,
-        [(eager, lazy)],
-        "bytes",
-    )
+    what = Message("more when torch's modules are loaded at once")
+    modules = evidence.derive("modules", what, difference, [(eager, lazy)], "bytes")
     stack = evidence.derive(
         "stack",
         Message("more between the smallest and largest stack limit"),
@@ -39,13 +34,8 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
         metered(evidence, context.CALL_BYTES, subject=context.TORCH, call=call)
         for call in (context.MAKE_STREAM, context.SET_DEVICE)
     )
-    streams = evidence.derive(
-        "streams",
-        Message("more when torch makes its streams"),
-        difference,
-        [(made, before)],
-        "bytes",
-    )
+    what = Message("more when torch makes its streams")
+    streams = evidence.derive("streams", what, difference, [(made, before)], "bytes")
     parts = [modules > 0, stack > 0, heap > 0, streams > 0]
     return evidence.verdict(
         Ruling.of(all(parts), in_part=any(parts)),

@@ -10,11 +10,8 @@ from allocmark.system.message import Message
 
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
-    taken = evidence.show(
-        "context",
-        Message("taken when a context is created, nothing allocated"),
-        total(evidence, context.DRIVER, context.CONTEXT),
-    )
+    what = Message("taken when a context is created, nothing allocated")
+    taken = evidence.show("context", what, total(evidence, context.DRIVER, context.CONTEXT))
     return evidence.verdict(
         Ruling.of(taken > 0),
         Message("{context} in a process that has allocated nothing."),

@@ -18,16 +18,10 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     bare = evidence.show("bare", Message("a bare context"), row)
     what = Message("its share of an 8 GiB card")
     evidence.derive("share", what, lambda rows: rows[0] / _SMALL_CARD, [row], "share")
-    evidence.show(
-        "torch",
-        Message("torch after a kernel and a matrix product"),
-        total(evidence, context.TORCH, context.PRODUCT),
-    )
-    evidence.show(
-        "eager",
-        Message("the same with EAGER module loading"),
-        total(evidence, context.TORCH, context.PRODUCT, context.EAGER),
-    )
+    what = Message("torch after a kernel and a matrix product")
+    evidence.show("torch", what, total(evidence, context.TORCH, context.PRODUCT))
+    what = Message("the same with EAGER module loading")
+    evidence.show("eager", what, total(evidence, context.TORCH, context.PRODUCT, context.EAGER))
     return evidence.verdict(
         Ruling.of(bare >= SEVERAL_HUNDRED, in_part=bare >= _HUNDRED),
         Message(

@@ -51,13 +51,8 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     ]
     if not triples:
         raise evidence.missing(pressure.FAILED_CACHED_BYTES)
-    enough = evidence.derive(
-        "enough",
-        Message("failures at which enough bytes were free, but in pieces"),
-        _share_with_enough,
-        triples,
-        "share",
-    )
+    what = Message("failures at which enough bytes were free, but in pieces")
+    enough = evidence.derive("enough", what, _share_with_enough, triples, "share")
     shares, retries = (readings(evidence, rule.metric) for rule in (RULE_30, RULE_RETRIES))
     evidence.derive(
         "announced",

@@ -184,27 +184,16 @@ def score(
     above = indicator.above
     precise = 0.0
     if shown_by(runs, above):
+        what = Message("failures among the runs that showed it")
         precise = evidence.derive(
-            f"{name}_precision",
-            Message("failures among the runs that showed it"),
-            lambda runs: precision(runs, above),
-            runs,
-            "share",
+            f"{name}_precision", what, lambda runs: precision(runs, above), runs, "share"
         )
+    what = Message("failures that it announced")
     recalled = evidence.derive(
-        f"{name}_recall",
-        Message("failures that it announced"),
-        lambda runs: recall(runs, above),
-        runs,
-        "share",
+        f"{name}_recall", what, lambda runs: recall(runs, above), runs, "share"
     )
-    evidence.derive(
-        f"{name}_shown",
-        Message("runs that showed it"),
-        lambda runs: shown_by(runs, above),
-        runs,
-        "runs",
-    )
+    what = Message("runs that showed it")
+    evidence.derive(f"{name}_shown", what, lambda runs: shown_by(runs, above), runs, "runs")
     return precise, recalled
 
 

@@ -11,16 +11,10 @@ from allocmark.system.message import Message, Text, sentences
 
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
-    best = evidence.show(
-        "best_fit",
-        Message("took the smallest hole that fits (1: yes)"),
-        placed_by_bfc(evidence, placement.BEST_FIT),
-    )
-    merges = evidence.show(
-        "merges",
-        Message("freed neighbours served one request (1: yes)"),
-        placed_by_bfc(evidence, placement.MERGES_AT_FREE),
-    )
+    what = Message("took the smallest hole that fits (1: yes)")
+    best = evidence.show("best_fit", what, placed_by_bfc(evidence, placement.BEST_FIT))
+    what = Message("freed neighbours served one request (1: yes)")
+    merges = evidence.show("merges", what, placed_by_bfc(evidence, placement.MERGES_AT_FREE))
     beside: Text = ""
     for row in evidence.rows(placement.BEST_FIT, subject=NATIVE)[:1]:
         if evidence.show("torch", Message("the same of PyTorch (1: yes)"), row):

@@ -10,11 +10,8 @@ from allocmark.system.message import Message
 
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
-    merges = evidence.show(
-        "merges",
-        Message("merged with plenty left to take (1: yes)"),
-        placed_by_bfc(evidence, placement.MERGES_AT_FREE),
-    )
+    what = Message("merged with plenty left to take (1: yes)")
+    merges = evidence.show("merges", what, placed_by_bfc(evidence, placement.MERGES_AT_FREE))
     return evidence.verdict(
         Ruling.of(merges == 0),
         Message(

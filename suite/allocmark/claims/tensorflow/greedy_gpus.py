@@ -14,13 +14,8 @@ from allocmark.system.message import Message
 def _rule(evidence: EvidenceCollector) -> Verdict:
     where = {"subject": GREEDY, "visible": multi_gpu.ALL, "point": multi_gpu.FIRST_TENSOR}
     shares = evidence.required_rows(multi_gpu.MODE_SHARE, **where)
-    least = evidence.derive(
-        "least",
-        Message("share of the GPU least taken, a tensor on the first"),
-        smallest,
-        shares,
-        "share",
-    )
+    what = Message("share of the GPU least taken, a tensor on the first")
+    least = evidence.derive("least", what, smallest, shares, "share")
     evidence.count("gpus", Message("GPUs"), shares)
     most = evidence.derive("most", Message("share of the GPU most taken"), largest, shares, "share")
     return evidence.verdict(

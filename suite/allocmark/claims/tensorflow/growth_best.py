@@ -14,10 +14,9 @@ _HALF = 0.5
 
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
+    what = Message("second process failed")
     failed = evidence.show(
-        "failed",
-        Message("second process failed"),
-        evidence.row(tensorflow_policy.PAIR_FAILED, subject=GROWTH, second=GROWTH),
+        "failed", what, evidence.row(tensorflow_policy.PAIR_FAILED, subject=GROWTH, second=GROWTH)
     )
     searched = evidence.rows(capacity.CAPACITY_RATIO, subject=LIMIT)
     worse, tried, comparison = (_by_capacity if searched else _by_reserved)(evidence)
@@ -59,13 +58,8 @@ def _largest_ratio(pairs: Pairs) -> float:
 def _by_reserved(evidence: EvidenceCollector) -> tuple[float, float, Message]:
     """Compare what growth reserves with what blocks spread over in one region."""
     triples = in_one_region(evidence, GROWTH)
-    worse = evidence.derive(
-        "worse",
-        Message("workloads that reserve more with growth than they spread over in one region"),
-        beyond_region,
-        triples,
-        "count",
-    )
+    what = Message("workloads that reserve more with growth than they spread over in one region")
+    worse = evidence.derive("worse", what, beyond_region, triples, "count")
     tried = evidence.count("tried", Message("workloads"), triples)
     evidence.derive(
         "most", Message("most that growth reserves against one region"), _most_beyond, triples

@@ -13,20 +13,15 @@ _LITTLE = 0.1
 
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
-    limit = evidence.show(
-        "limit",
-        Message("memory_limit that was set"),
-        evidence.row(policy.LIMIT_BYTES, subject=LIMIT),
-    )
+    what = Message("memory_limit that was set")
+    limit = evidence.show("limit", what, evidence.row(policy.LIMIT_BYTES, subject=LIMIT))
+    what = Message("held at the live peak")
     held = evidence.show(
-        "held",
-        Message("held at the live peak"),
-        metered(evidence, policy.HELD_BYTES, subject=LIMIT, point=policy.LIVE_PEAK),
+        "held", what, metered(evidence, policy.HELD_BYTES, subject=LIMIT, point=policy.LIVE_PEAK)
     )
+    what = Message("beyond the limit without the context")
     rest = evidence.show(
-        "rest",
-        Message("beyond the limit without the context"),
-        metered(evidence, policy.ABOVE_LIMIT_BYTES, subject=LIMIT, why=policy.REST),
+        "rest", what, metered(evidence, policy.ABOVE_LIMIT_BYTES, subject=LIMIT, why=policy.REST)
     )
     return evidence.verdict(
         Ruling.of(held <= limit, in_part=rest <= _LITTLE * limit),

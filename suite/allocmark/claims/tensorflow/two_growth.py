@@ -14,10 +14,9 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     failed = evidence.show(
         "failed", Message("second process failed"), evidence.row(policy.PAIR_FAILED, **pair)
     )
+    what = Message("tensors of the second one")
     evidence.show(
-        "second_live",
-        Message("tensors of the second one"),
-        evidence.row(policy.PAIR_LIVE_BYTES, process=policy.SECOND, **pair),
+        "second_live", what, evidence.row(policy.PAIR_LIVE_BYTES, process=policy.SECOND, **pair)
     )
     return evidence.verdict(
         Ruling.of(failed == 0),

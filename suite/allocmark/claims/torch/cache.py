@@ -14,10 +14,9 @@ _MOSTLY = 0.5
 
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
+    what = Message("reserved when all blocks have been freed")
     reserved = evidence.show(
-        "reserved",
-        Message("reserved when all blocks have been freed"),
-        shown(evidence, pressure.RESERVED, pressure.ALL_FREED),
+        "reserved", what, shown(evidence, pressure.RESERVED, pressure.ALL_FREED)
     )
     hits = evidence.required_rows(fragmentation.HIT_SHARE, subject=NATIVE)
     usual = evidence.derive(

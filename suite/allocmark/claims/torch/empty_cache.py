@@ -11,11 +11,8 @@ from allocmark.system.message import Message
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
     whole, _ = released(evidence)
-    left = evidence.show(
-        "left",
-        Message("still reserved after that"),
-        shown(evidence, pressure.RESERVED, pressure.ALL_EMPTIED),
-    )
+    what = Message("still reserved after that")
+    left = evidence.show("left", what, shown(evidence, pressure.RESERVED, pressure.ALL_EMPTIED))
     return evidence.verdict(
         Ruling.of(whole <= 0, in_part=left != 0),
         Message(

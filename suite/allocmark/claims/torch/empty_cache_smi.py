@@ -11,11 +11,8 @@ from allocmark.system.message import Message
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
     whole, half = released(evidence)
-    evidence.show(
-        "pinned",
-        Message("free beside live blocks, and kept"),
-        kept(evidence, pressure.INACTIVE_SPLIT, pressure.HALF_EMPTIED),
-    )
+    what = Message("free beside live blocks, and kept")
+    evidence.show("pinned", what, kept(evidence, pressure.INACTIVE_SPLIT, pressure.HALF_EMPTIED))
     return evidence.verdict(
         Ruling.of(whole <= 0, in_part=half <= 0),
         Message(

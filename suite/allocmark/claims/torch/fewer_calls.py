@@ -15,13 +15,8 @@ _FEWER = 0.5
 
 def _rule(evidence: EvidenceCollector) -> Verdict:
     calls = pairs(evidence, fragmentation.DRIVER_ALLOCS, NATIVE, NO_CACHE)
-    share = evidence.derive(
-        "share",
-        Message("requests to the driver with cache over those without"),
-        ratio,
-        calls,
-        "share",
-    )
+    what = Message("requests to the driver with cache over those without")
+    share = evidence.derive("share", what, ratio, calls, "share")
     evidence.derive(
         "saved",
         Message("requests saved over all workloads"),

@@ -46,19 +46,10 @@ def _times_longer(evidence: EvidenceCollector, miss: Row, hit: Row) -> tuple[flo
             "clock: {times} times as long, on clocks that are not the same."
         )
     scale = speed / seen
-    evidence.derive(
-        "hit_by_clock",
-        Message("the same by the clock, at its core's usual pace"),
-        lambda hits: hits[0] / scale,
-        [hit],
-        "ns",
-    )
-    times = evidence.derive(
-        "times",
-        Message("how many times longer a miss takes, by the clock"),
-        lambda pairs: ratio(pairs) * scale,
-        [(miss, hit)],
-    )
+    what = Message("the same by the clock, at its core's usual pace")
+    evidence.derive("hit_by_clock", what, lambda hits: hits[0] / scale, [hit], "ns")
+    what = Message("how many times longer a miss takes, by the clock")
+    times = evidence.derive("times", what, lambda pairs: ratio(pairs) * scale, [(miss, hit)])
     return times, Message(
         "At 2 MiB a hit takes {hit_by_clock} for alloc and free by the clock ({hit} at one core "
         "pace), a miss {miss} by the clock: {times} times as long."

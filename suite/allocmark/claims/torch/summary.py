@@ -19,10 +19,9 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
         evidence.required_rows(pressure.SUMMARY_AGREES, subject=NATIVE),
         "share",
     )
+    what = Message("free beside live blocks by the summary")
     pinned = evidence.show(
-        "pinned",
-        Message("free beside live blocks by the summary"),
-        shown(evidence, pressure.SUMMARY_NON_RELEASABLE, pressure.HALF_FREED),
+        "pinned", what, shown(evidence, pressure.SUMMARY_NON_RELEASABLE, pressure.HALF_FREED)
     )
     holds = agrees == 1 and pinned > 0
     condition = Message(
