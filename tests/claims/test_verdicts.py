@@ -12,8 +12,10 @@ from allocmark.allocators.tensorflow_gpu import GREEDY, GROWTH, LIMIT
 from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE, NO_CACHE
 from allocmark.claims import catalog
 from allocmark.claims.core.claim import Ruling, count_rulings
+from allocmark.claims.core.evidence_collector import EvidenceCollector, Row, Where
 from allocmark.report.page import page
 from allocmark.report.translation import rendered
+from allocmark.schema.metric import Metric
 from allocmark.store.frame import load
 from allocmark.store.number_text import format_value
 from allocmark.store.panel import Panel, panels
@@ -228,6 +230,18 @@ def test_a_wrong_figure_makes_another_verdict(
 ) -> None:
     assert judged(claim).ruling is before
     assert judged(claim, changes).ruling is after
+
+
+def test_rules_choose_rows_by_axes_that_the_metric_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = EvidenceCollector.rows
+
+    def rows(self: EvidenceCollector, metric: Metric, **where: Where) -> list[Row]:
+        axes = {"axis_meter" if axis == "meter" else axis for axis in metric.axes}
+        assert where.keys() <= axes | {"subject"}, metric.name
+        return chosen(self, metric, **where)
+
+    monkeypatch.setattr(EvidenceCollector, "rows", rows)
+    assert any(one.verdict.ruling is HOLDS for one in catalog.verdicts(samples.panel()))
 
 
 def test_a_counter_that_is_not_told_is_not_offered() -> None:
