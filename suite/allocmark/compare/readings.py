@@ -15,9 +15,9 @@ from allocmark.compare.model import Verdict
 from allocmark.compare.pairing import FigurePair, Run
 from allocmark.compare.thresholds import Rule
 from allocmark.schema.figure import Figure
+from allocmark.schema.flags import DOES_NOT_REPEAT
 from allocmark.schema.intervals import CONFIDENCE
 
-UNSTEADY = "does-not-repeat"
 _NORMAL = float(ndtri(0.5 + CONFIDENCE / 2))
 """Standard errors on either side that the interval of a median sensitivities."""
 
@@ -26,7 +26,7 @@ def is_exact(pair: FigurePair) -> bool:
     """Whether equality decides: every reading claims to be exact and none has broken its word."""
     for side in (pair.a, pair.b):
         for figure in side.values():
-            if figure.kind != "exact" or UNSTEADY in figure.flags:
+            if figure.kind != "exact" or DOES_NOT_REPEAT in figure.flags:
                 return False
     return True
 

@@ -15,7 +15,7 @@ import traceback
 from allocmark.experiments.catalog import experiment
 from allocmark.experiments.core.recorder import Recorder, in_words
 from allocmark.experiments.core.request import Request
-from allocmark.machine.stack import computed_values_copied
+from allocmark.machine.emulated import computed_values_copied
 from allocmark.schema.notes import COMPUTED_VALUES_COPIED, START
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.lifetime import end_with_parent

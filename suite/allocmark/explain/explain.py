@@ -12,7 +12,7 @@ from allocmark.explain.counter_file import CounterReport, Counters
 from allocmark.explain.devices import Gpu
 from allocmark.explain.process import Process
 from allocmark.explain.rules import Diagnosis
-from allocmark.machine.stack import is_emulated
+from allocmark.machine.emulated import is_emulated
 from allocmark.system.errors import AllocmarkError
 
 

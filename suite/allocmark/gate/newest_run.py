@@ -10,7 +10,7 @@ from pathlib import Path
 from allocmark.compare.thresholds import load
 from allocmark.gate.gating import Gate, gate
 from allocmark.gate.rerunning import rerun_into
-from allocmark.machine.stack import is_emulated
+from allocmark.machine.emulated import is_emulated
 from allocmark.report.comparison_text import FORMATS
 from allocmark.store.runs import RecordedRun, candidate_of, newest_of_each_series, runs_below
 from allocmark.system.errors import (

@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from allocmark.gate.gating import Rerun
+from allocmark.machine.stack import EMULATED
 from allocmark.schema import documents
 from allocmark.store.runs import RecordedRun
 from allocmark.system.errors import AllocmarkError
-
-EMULATED = "emulated-"
-"""How the names of machines on the emulated driver begin."""
 
 
 def rerun_into(scratch: Path, python: str = sys.executable, emulated_here: bool = False) -> Rerun:

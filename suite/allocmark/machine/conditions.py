@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from allocmark.machine.nvml import open_device, processes_on, told
+from allocmark.machine.nvml import open_device, processes_on, read_or_none
 from allocmark.system.errors import NoGpuError
 
 _SLOWED_BY = {
@@ -87,7 +87,7 @@ def read_conditions(device: int = 0) -> Conditions:
     except NoGpuError:
         gpu: dict[str, Any] = {}
     else:
-        gpu = {"gpu_count": told(lambda: int(nvml.nvmlDeviceGetCount()))}
+        gpu = {"gpu_count": read_or_none(lambda: int(nvml.nvmlDeviceGetCount()))}
         gpu |= {**_neighbours(nvml, handle), **_state(nvml, handle), **_modes(nvml, handle)}
     return Conditions(**gpu, mps=_mps(), **_host())
 
@@ -101,7 +101,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 def _neighbours(nvml: ModuleType, handle: Any) -> dict[str, Any]:
     found = processes_on(nvml, handle)
-    memory = told(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+    memory = read_or_none(lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
     facts: dict[str, Any] = {"device_used_bytes": int(memory.used) if memory else None}
     if found is None:
         return facts | {"process_memory": False}
@@ -116,12 +116,12 @@ def _neighbours(nvml: ModuleType, handle: Any) -> dict[str, Any]:
 
 def _state(nvml: ModuleType, handle: Any) -> dict[str, Any]:
     def clock(which: str, kind: int) -> int | None:
-        return told(lambda: int(getattr(nvml, which)(handle, kind)))
+        return read_or_none(lambda: int(getattr(nvml, which)(handle, kind)))
 
-    rates = told(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
-    power = told(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
-    limit = told(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle))
-    reasons = told(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+    rates = read_or_none(lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+    power = read_or_none(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+    limit = read_or_none(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    reasons = read_or_none(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
     return {
         "gpu_utilization_percent": int(rates.gpu) if rates else None,
         "sm_clock_mhz": clock("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
@@ -131,7 +131,7 @@ def _state(nvml: ModuleType, handle: Any) -> dict[str, Any]:
         "slowed_by": None
         if reasons is None
         else tuple(words for bit, words in _SLOWED_BY.items() if reasons & bit),
-        "temperature_c": told(
+        "temperature_c": read_or_none(
             lambda: int(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
         ),
         "power_w": None if power is None else power / 1000,
@@ -140,11 +140,11 @@ def _state(nvml: ModuleType, handle: Any) -> dict[str, Any]:
 
 
 def _modes(nvml: ModuleType, handle: Any) -> dict[str, Any]:
-    ecc = told(lambda: nvml.nvmlDeviceGetEccMode(handle)[0])
-    mig = told(lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
-    persistence = told(lambda: nvml.nvmlDeviceGetPersistenceMode(handle))
-    model = told(lambda: nvml.nvmlDeviceGetCurrentDriverModel(handle))
-    mode = told(lambda: nvml.nvmlDeviceGetComputeMode(handle))
+    ecc = read_or_none(lambda: nvml.nvmlDeviceGetEccMode(handle)[0])
+    mig = read_or_none(lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
+    persistence = read_or_none(lambda: nvml.nvmlDeviceGetPersistenceMode(handle))
+    model = read_or_none(lambda: nvml.nvmlDeviceGetCurrentDriverModel(handle))
+    mode = read_or_none(lambda: nvml.nvmlDeviceGetComputeMode(handle))
     return {
         "ecc": _yes(ecc),
         "mig": _yes(mig),

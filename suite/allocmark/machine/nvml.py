@@ -114,7 +114,7 @@ def visible_cards() -> list[str]:
         raise NoGpuError(in_words(error)) from None
 
 
-def told(read: Callable[[], T]) -> T | None:
+def read_or_none(read: Callable[[], T]) -> T | None:
     """Return what NVML reads, None where this card or driver does not tell it."""
     nvml_error = importlib.import_module("pynvml").NVMLError
     try:
@@ -133,7 +133,7 @@ def processes_on(nvml: ModuleType, handle: Any) -> dict[int, int | None] | None:
         nvml.nvmlDeviceGetComputeRunningProcesses,
         nvml.nvmlDeviceGetGraphicsRunningProcesses,
     )
-    lists = [told(lambda query=query: query(handle)) for query in queries]  # type: ignore[misc]
+    lists = [read_or_none(lambda query=query: query(handle)) for query in queries]  # type: ignore[misc]
     if all(found is None for found in lists):
         return None
     return {int(p.pid): p.usedGpuMemory for found in lists for p in found or ()}

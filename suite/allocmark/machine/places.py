@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from allocmark.machine.stack import is_emulated
+from allocmark.machine.emulated import is_emulated
 
 CONFIG = "asv.conf.json"
 """A folder that holds it is a project."""

@@ -22,9 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from allocmark.machine import nvml as nvml_meter
+from allocmark.machine.emulated import is_emulated
 from allocmark.system import interpreters
 from allocmark.system.errors import AllocmarkError, NoGpuError, UnknownNameError
 
+EMULATED = "emulated-"
+"""How the names of machines on the emulated driver begin."""
 ALIAS = "ALLOCMARK_MACHINE"
 """A name of the user's own, added to the machine's: two machines with the same GPU stay apart."""
 OLDEST_DRIVER = 525
@@ -148,7 +151,7 @@ def machine_name(gpu: str, emulated: bool = False, alias: str = "") -> str:
     """Return the GPU's name as a folder: ``nvidia-h200``, ``emulated-nvidia-h200-lab3``."""
     plain = safe(gpu.lower()) or "gpu"
     if emulated:
-        plain = "emulated-" + (re.sub(r"-?emulated-?", "-", plain).strip("-") or "gpu")
+        plain = EMULATED + (re.sub(r"-?emulated-?", "-", plain).strip("-") or "gpu")
     own = safe(alias.lower())
     if any(letter.isalnum() and not letter.isascii() for letter in alias):
         # What ASCII cannot tell apart must not share a folder.
@@ -159,33 +162,6 @@ def machine_name(gpu: str, emulated: bool = False, alias: str = "") -> str:
 def safe(text: str) -> str:
     """Return a text as part of a file's name: ASCII letters, digits, points, underlines, dashes."""
     return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")
-
-
-def computed_values_copied() -> bool:
-    """Whether this process copied values that an emulated GPU did not compute to the host."""
-    if not is_emulated():
-        return False
-    from allocmark.machine.emulated import computed_values_copied as copied
-
-    return copied()
-
-
-def emulator_refusal(reason: str) -> str | None:
-    """Return what the emulated driver refused this process, where `reason` may come from that."""
-    if not is_emulated():
-        return None
-    from allocmark.machine.emulated import refusal
-
-    return refusal(reason)
-
-
-def is_emulated() -> bool:
-    """Whether the driver of this process is the emulated one: the driver itself is asked."""
-    try:
-        from allocmark.machine.emulated import is_emulated as detected
-    except ImportError:  # The emulated driver is a part that may be left out.
-        return False
-    return bool(detected())
 
 
 def installed(framework: str = "auto") -> dict[str, str | None]:
@@ -307,7 +283,9 @@ def _refuse_old(driver: str) -> None:
 
 def _reserved_bytes(nvml: Any, handle: Any) -> int:
     """Return what the driver keeps of the card; only the second version of the query tells."""
-    info = nvml_meter.told(lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2))
+    info = nvml_meter.read_or_none(
+        lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+    )
     return int(info.reserved) if info is not None else 0
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from allocmark.compare.thresholds import Thresholds, load
 from allocmark.gate.gating import Gate, gate
 from allocmark.gate.rerunning import measure_again, rerun_into
-from allocmark.machine.stack import ALIAS, is_emulated
+from allocmark.machine.emulated import is_emulated
+from allocmark.machine.stack import ALIAS, EMULATED
 from allocmark.measure.core_speed import FILE as CORE_SPEED
 from allocmark.nightly import state
 from allocmark.nightly.attribution import Attribution, MeasureOld, attribute
@@ -186,7 +187,7 @@ def _measure_old(
     if python is None or python == sys.executable or not Path(python).is_file():
         return None
     results = _apart(options, night) / "old-software" / "results"
-    emulate = candidate.machine.startswith("emulated-") and not emulated
+    emulate = candidate.machine.startswith(EMULATED) and not emulated
 
     def measure(wanted: Sequence[tuple[str, str]]) -> Sequence[Path]:
         measure_again(results, candidate.profile, wanted, python, emulate)

@@ -28,8 +28,6 @@ SCHEMA = 2
 READABLE = (1, SCHEMA)
 """Documents of schema 1 differ in spellings, see `old_spellings`."""
 SUFFIX = ".json.gz"
-ERROR_NOTE = "error: "
-"""How the name of a note begins that quotes an error; what follows says when it was raised."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("probe", "subject", "profile", "run", "started", "command", "suite"), (str,)),
     **dict.fromkeys(("stack", "conditions"), (dict,)),

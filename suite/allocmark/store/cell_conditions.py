@@ -8,14 +8,14 @@ from typing import Any
 
 import pandas as pd
 
-from allocmark.schema.documents import ERROR_NOTE, Document
+from allocmark.schema import notes
+from allocmark.schema.documents import Document
 from allocmark.schema.flags import WIDE_INTERVAL, WIDE_SHARE
+from allocmark.schema.metrics.tensorflow_policy import LIMIT_BYTES
 from allocmark.store.frame import FLAG_SEPARATOR, Source, Store
 from allocmark.system.message import Joined, Message, Recorded, Text, listed
 from allocmark.system.units import MIB, format_bytes
 
-_COPIED = "computed_values_copied"
-"""Note of a probe on the emulated driver: values that no GPU had computed went to the host."""
 _SECONDS = "seconds"
 """What each stage took: of use to who develops the suite."""
 _NAMES = {
@@ -31,9 +31,9 @@ _NAMES = {
     "mps": "MPS",
     "power_limit_w": "power limit (W)",
     "power_w": "power (W)",
-    "core pace ns": "core pace (ns)",
-    "core pace seen ns": "core pace seen (ns)",
-    "reference work ns": "reference work (ns)",
+    notes.CORE_SPEED_NS: "core pace (ns)",
+    notes.CORE_SPEED_SEEN_NS: "core pace seen (ns)",
+    notes.REFERENCE_WORK_NS: "reference work (ns)",
     "sm_clock_max_mhz": "highest SM clock (MHz)",
     "sm_clock_mhz": "SM clock (MHz)",
     "temperature_c": "temperature (°C)",
@@ -47,7 +47,6 @@ NAMED = ("capacity", "pressure")
 out else, and cells for which there is no time else."""
 _OWN_PROGRAMS = ("tensorflow_policy", "several_gpus")
 """Experiments whose subjects are programs, and not set as the allocators of the same names are."""
-_SETTING, _LIMIT = "setting", "limit_bytes"
 _FIRST = ("machine", "gpu", "driver", "cuda", "framework", "framework version", "framework cuda")
 
 
@@ -103,10 +102,12 @@ def _limits(store: Store, sources: Sequence[Source]) -> dict[str, dict[str, str]
     if not any(source.document.probe in _OWN_PROGRAMS for source in sources):
         return {}
     rows = store.figures
-    rows = rows.loc[(rows["metric"] == _LIMIT) & rows["value"].notna(), ["document", "value"]]
-    told = rows.itertuples(index=False, name=None)
-    limits = {store.sources[index].path: value for index, value in told}
-    return {path: {_SETTING: f"memory_limit={value / MIB:.0f}"} for path, value in limits.items()}
+    is_limit = (rows["metric"] == LIMIT_BYTES.name) & rows["value"].notna()
+    owners = rows.loc[is_limit, "document"].tolist()
+    return {
+        store.sources[owner].path: {notes.SETTING: f"memory_limit={value / MIB:.0f}"}
+        for owner, value in zip(owners, rows.loc[is_limit, "value"].tolist(), strict=True)
+    }
 
 
 def _run(source: Source) -> Mapping[str, Any]:
@@ -128,13 +129,16 @@ def _readings(source: Source) -> list[Mapping[str, Any]]:
 
 def _is_condition(name: str) -> bool:
     """Whether something noted belongs under a table; errors have a table of their own."""
-    return name != _COPIED and not name.startswith(ERROR_NOTE)
+    return name != notes.COMPUTED_VALUES_COPIED and not name.startswith(notes.ERROR)
 
 
 def _copied(sources: Sequence[Source]) -> Text:
     """Say whose values came from no computation, nothing where all did or none were used."""
-    told = [(s.document.subject, s.document.conditions.get("notes")) for s in sources]
-    copied = [name for name, notes in told if isinstance(notes, Mapping) and notes.get(_COPIED)]
+    copied = []
+    for source in sources:
+        own = source.document.conditions.get(notes.NOTES)
+        if isinstance(own, Mapping) and own.get(notes.COMPUTED_VALUES_COPIED):
+            copied.append(source.document.subject)
     if not copied:
         return ""
     return Message(
@@ -161,7 +165,7 @@ def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[st
         owners: dict[Text, dict[str, None]] = {}
         for source, value in known:
             owners.setdefault(_text(name, value), {})[_owner(source, name, blocks)] = None
-        everybody = name != _SETTING or len({s.path for s, _ in known}) == len(paths)
+        everybody = name != notes.SETTING or len({s.path for s, _ in known}) == len(paths)
         texts = [
             text if len(owners) == 1 and everybody else _owned(text, subjects)
             for text, subjects in owners.items()
@@ -178,7 +182,7 @@ def _owner(source: Source, name: str, blocks: Sequence[tuple[Source, Mapping[str
     """Return whose a value is: a subject's; a host's figures are told by experiment if several,
     and so is a setting where an experiment of own programs has a subject of the same name."""
     document = source.document
-    if name == _SETTING:
+    if name == notes.SETTING:
         probes = {
             one.document.probe for one, _ in blocks if one.document.subject == document.subject
         }

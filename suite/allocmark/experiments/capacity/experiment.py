@@ -44,7 +44,7 @@ from allocmark.experiments.shared.capacity_search import (
 )
 from allocmark.experiments.shared.event_replay import Replay, Script, open_streams, replay
 from allocmark.experiments.shared.fragmentation_vector import run_once
-from allocmark.machine.stack import is_emulated
+from allocmark.machine.emulated import is_emulated
 from allocmark.schema.figure import Figure
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics.capacity import (

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
-from allocmark.machine.stack import emulator_refusal
+from allocmark.machine.emulated import refusal
 from allocmark.schema import notes
 from allocmark.schema.figure import Axis, Figure, Series
 from allocmark.schema.metric import Metric
@@ -31,7 +31,7 @@ def in_words(error: Exception) -> str:
     text, *_ = first.partition(_ADVICE)
     if type(error).__module__.partition(".")[0] != "allocmark":
         text = f"{type(error).__name__}: {text}"
-    cause = emulator_refusal(text)
+    cause = refusal(text)
     return f"{text}: {cause}" if cause and cause not in text else text
 
 

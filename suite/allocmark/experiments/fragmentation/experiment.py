@@ -44,7 +44,7 @@ from allocmark.experiments.shared.fragmentation_vector import (
     repeats_exactly,
     run_once,
 )
-from allocmark.machine.stack import is_emulated
+from allocmark.machine.emulated import is_emulated
 from allocmark.schema.figure import Figure
 from allocmark.schema.metrics.fragmentation import DRIVER_REQUESTS, EVERY_EVENT, MEMORY, VECTOR
 from allocmark.schema.notes import SETTING

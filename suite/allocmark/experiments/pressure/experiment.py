@@ -33,7 +33,7 @@ from allocmark.experiments.core.recorder import Cell, Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.pressure import counters, oom
 from allocmark.experiments.shared.allocator_setting import setting_in_force
-from allocmark.machine.stack import is_emulated
+from allocmark.machine.emulated import is_emulated
 from allocmark.schema import notes
 from allocmark.schema.figure import Figure
 from allocmark.schema.metrics import pressure as metrics

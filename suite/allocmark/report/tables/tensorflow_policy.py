@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from allocmark.claims.core.claim import Judgement
 from allocmark.report.axes import METER, POINT
 from allocmark.report.table_spec import TableSpec, made, select
-from allocmark.schema.documents import ERROR_NOTE
+from allocmark.schema import notes
 from allocmark.schema.metrics import tensorflow_policy as metrics
 from allocmark.store.cell_conditions import conditions
 from allocmark.store.grid import METRIC, Key, plain
@@ -236,10 +236,10 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
 def _errors(panel: Panel) -> list[Table]:
     """Return what was raised where: the class and the first line of each error."""
     lines = [
-        (source.document.subject, name.removeprefix(ERROR_NOTE), text)
+        (source.document.subject, name.removeprefix(notes.ERROR), text)
         for _, source in panel.sources(metrics.EXPERIMENT)
         for name, text in _notes(source.document.conditions.get("notes")).items()
-        if name.startswith(ERROR_NOTE)
+        if name.startswith(notes.ERROR)
     ]
     if not lines:
         return []

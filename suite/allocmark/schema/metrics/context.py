@@ -21,7 +21,7 @@ STAGES = (IMPORT, INIT, CONTEXT, TENSOR, KERNEL, MEMSET, PRODUCT)
 """Values of ``stage``, in order; ``first memset`` is that of a subject that brings no kernel."""
 LOADINGS = LAZY, EAGER = ("LAZY", "EAGER")
 """Values of ``module_loading`` (CUDA_MODULE_LOADING)."""
-LIMITS = DEFAULT, STACK, HEAP, PRINTF = ("default", "stack", "heap", "printf")
+DEFAULT, STACK, HEAP, PRINTF = "default", "stack", "heap", "printf"
 """Values of ``limit``: the stack is bytes a thread; of ``default``, ``limit_bytes`` is 0."""
 
 _STAGE = ("stage", "module_loading")
@@ -29,25 +29,14 @@ STAGE_SECONDS = _time("stage_seconds", "wall time until the GPU is done", *_STAG
 STAGE_BYTES = _sampled("stage_bytes", "device memory that the stage added", *_STAGE, "meter")
 TOTAL_BYTES = _sampled("total_bytes", "the same since before the import", *_STAGE, "meter")
 CONTEXT_CREATED = _exact(
-    "context_created",
-    "1 where the process holds the primary context after the call",
-    "call",
-    better="neither",
+    "context_created", "1 where the call left a primary context", "call", better="neither"
 )
 CALL_BYTES = _sampled("call_bytes", "what the GPU has in use more after it", "call", "meter")
 LIMITED_CONTEXT_BYTES = _sampled(
-    "limited_context_bytes",
-    "context and a kernel under a device limit",
-    "limit",
-    "limit_bytes",
-    "meter",
+    "limited_context_bytes", "context under a device limit", "limit", "limit_bytes", "meter"
 )
 LIVE_BYTES = _sampled(
-    "live_bytes",
-    "what so many live allocations of that size add",
-    "bytes",
-    "count",
-    "meter",
+    "live_bytes", "what so many live allocations of that size add", "bytes", "count", "meter"
 )
 PROCESSES_BYTES = _sampled(
     "processes_bytes", "what so many idle contexts hold together", "processes", "meter"

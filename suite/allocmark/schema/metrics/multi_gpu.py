@@ -59,26 +59,17 @@ PEER_BYTES = _bytes("peer", "cudart, added by cudaDeviceEnablePeerAccess with so
 PEER_CONTEXT, PEER_LISTED = _context("peer", *_PEER), _listed("peer", *_PEER)
 CAN_ACCESS = _exact("can_access", "cudaDeviceCanAccessPeer", "gpu", "peer")
 MALLOC_NS = _time(
-    "malloc_ns",
-    "cudaMalloc on GPU 0, access enabled both ways with so many others",
-    "peers",
-    "bytes",
+    "malloc_ns", "cudaMalloc on GPU 0, access enabled with so many others", "peers", "bytes"
 )
 FREE_NS = _time("free_ns", "cudaFree likewise", "peers", "bytes")
 COPY_BYTES = _bytes("copy", "torch, a tensor copied from GPU 0 to so many others", "copied_to")
 COPY_CONTEXT, COPY_LISTED = _context("copy", "copied_to"), _listed("copy", "copied_to")
 COPY_SECONDS = _time(
-    "copy_seconds",
-    "20 MiB from GPU 0 to that GPU: the first time, which enables access, and the next",
-    "peer",
-    "copy",
+    "copy_seconds", "20 MiB from GPU 0 to it: the first enables access", "peer", "copy"
 )
 MISS_NS = _time(
-    "miss_ns",
-    "torch.empty on GPU 0 with an empty cache, after copies to so many others",
-    "copied_to",
-    "bytes",
+    "miss_ns", "torch.empty on GPU 0, cache empty, after so many copies", "copied_to", "bytes"
 )
 ACCESS_ENABLED = _exact(
-    "access_enabled", "1 where torch's copies have given that GPU access to its peer", "gpu", "peer"
+    "access_enabled", "1 where copies have given that GPU access to its peer", "gpu", "peer"
 )

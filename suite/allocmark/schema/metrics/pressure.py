@@ -22,13 +22,12 @@ WHYS = (LIVE_BLOCKS, INACTIVE_SPLIT, FREE_SEGMENTS, OUTSIDE)
 """Values of ``why``: what memory is held for."""
 
 ALLOCATED, RESERVED = "allocated", "reserved"
-STATS = ("memory_stats requested", "memory_stats active", "memory_stats inactive_split")
-STATS_REQUESTED, STATS_ACTIVE, STATS_INACTIVE_SPLIT = STATS
-SUMMARY = tuple(f"memory_summary {what}" for what in ("allocated", "reserved", "non-releasable"))
-SUMMARY_ALLOCATED, SUMMARY_RESERVED, SUMMARY_NON_RELEASABLE = SUMMARY
-OF_DEVICE = ("cudaMemGetInfo used", "NVML process", "NVML device")
-MEM_GET_INFO_USED, NVML_PROCESS, NVML_DEVICE = OF_DEVICE
-COUNTERS = (ALLOCATED, RESERVED, *STATS, *SUMMARY, *OF_DEVICE)
+_STATS = ("memory_stats requested", "memory_stats active", "memory_stats inactive_split")
+_SUMMARY = tuple(f"memory_summary {what}" for what in ("allocated", "reserved", "non-releasable"))
+*_, SUMMARY_NON_RELEASABLE = _SUMMARY
+_OF_DEVICE = ("cudaMemGetInfo used", "NVML process", "NVML device")
+MEM_GET_INFO_USED, NVML_PROCESS, NVML_DEVICE = _OF_DEVICE
+COUNTERS = (ALLOCATED, RESERVED, *_STATS, *_SUMMARY, *_OF_DEVICE)
 """Values of ``counter``."""
 
 SIGNS = CACHE_SHARE, UNRETURNABLE_SHARE = ("cache_share", "unreturnable_share")
@@ -43,19 +42,17 @@ NO_LEAD = f"it ended before event {LEAD_EVENTS}: no reading lies {LEAD_EVENTS} e
 TOWARDS_OOM = "towards-oom"
 """The series of counters on the way."""
 
-SHOWN_BYTES = _exact(
-    "shown_bytes", "what that counter shows at that point", "point", "counter", better="neither"
-)
+SHOWN_BYTES = _exact("shown_bytes", "what that counter shows", "point", "counter", better="neither")
 KEPT_BYTES = _exact("kept_bytes", "what the process still holds, and why", "point", "why")
 FIRST_RESERVED_BYTES = _exact(
     "first_reserved_bytes",
-    "reserved after one request of that size from nothing",
+    "reserved after one such request from nothing",
     "bytes",
     better="neither",
 )
 SUMMARY_AGREES = _exact(
     "summary_agrees",
-    "1 where memory_summary shows what the block map does, in the units it prints",
+    "1 where memory_summary is the block map",
     "point",
     unit="share",
     better="more",
@@ -68,9 +65,7 @@ def _seen(name: str, help: str, unit: str | None = None) -> Metric:
 
 
 CAPACITY_BYTES = _seen("capacity_bytes", "what the ballast left to the process")
-COMPLETED = _sampled(
-    "completed", "1 where the workload completed", *_RUN, unit="share", better="more"
-)
+COMPLETED = _sampled("completed", "1 where it completed", *_RUN, unit="share", better="more")
 FAILED_EVENT = _seen("failed_event", "the event that failed")
 FAILED_REQUEST_BYTES = _seen("failed_request_bytes", "what it requested")
 FAILED_CACHED_BYTES = _seen("failed_cached_bytes", "reserved less allocated as it failed")
@@ -89,13 +84,13 @@ RESERVED_SHARE_LAST_BEFORE = _seen(
 )
 UNRETURNABLE_SHARE_MAX_BEFORE = _seen(
     "unreturnable_share_max_before",
-    "live and inactive split bytes over capacity, the most seen early enough",
+    "live and inactive split over capacity, most early enough",
     "ratio",
 )
 FIRST_RETRY_EVENT = _seen("first_retry_event", "first event looked at that showed a retry")
 FIRST_ABOVE_EVENT = _sampled(
     "first_above_event",
-    "first event looked at that showed a larger share",
+    "first event that showed a larger share",
     *_RUN,
     "sign",
     "above",

@@ -10,8 +10,7 @@ EXPERIMENT = "replay_recording"
 _sampled = partial(metric, EXPERIMENT, "sampled")
 
 SMALLEST_CAPACITY_BYTES = _sampled(
-    "smallest_capacity_bytes",
-    "the least memory, context apart, in which it completes, releasing its cache where it must",
+    "smallest_capacity_bytes", "least memory, context apart, in which it completes"
 )
 RESOLUTION_BYTES = _sampled("resolution_bytes", "step of that search")
 PEAK_SEGMENTS = _sampled("peak_segments", "most segments at once, without a limit")

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from allocmark.schema.metric import metric
+from allocmark.schema.metric import Metric, metric
 
 EXPERIMENT = "replay_agreement"
-_sampled = partial(metric, EXPERIMENT, "sampled")
 
-REAL_PEAK_RESERVED_BYTES = _sampled(
-    "real_peak_reserved_bytes", "peak of the program itself", "allocator"
-)
+
+def _sampled(name: str, help: str) -> Metric:
+    return metric(EXPERIMENT, "sampled", name, help, "allocator")
+
+
+REAL_PEAK_RESERVED_BYTES = _sampled("real_peak_reserved_bytes", "peak of the program itself")
 EMULATED_REPLAY_PEAK_RESERVED_BYTES = _sampled(
-    "emulated_replay_peak_reserved_bytes", "peak of its replay on the emulated driver", "allocator"
+    "emulated_replay_peak_reserved_bytes", "peak of its emulated replay"
 )
-EMULATED_DIFFERENCE_RATIO = _sampled(
-    "emulated_difference_ratio", "that over the real peak, less 1", "allocator"
-)
+EMULATED_DIFFERENCE_RATIO = _sampled("emulated_difference_ratio", "that over the real peak, less 1")
 GPU_REPLAY_PEAK_RESERVED_BYTES = _sampled(
-    "gpu_replay_peak_reserved_bytes", "peak of its replay on a GPU", "allocator"
+    "gpu_replay_peak_reserved_bytes", "peak of its replay on a GPU"
 )
-GPU_DIFFERENCE_RATIO = _sampled(
-    "gpu_difference_ratio", "that over the real peak, less 1", "allocator"
-)
+GPU_DIFFERENCE_RATIO = _sampled("gpu_difference_ratio", "that over the real peak, less 1")

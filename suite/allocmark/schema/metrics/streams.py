@@ -22,28 +22,16 @@ THREAD_STREAMS = OWN, SHARED = ("own", "shared")
 
 _TASK = ("use", "streams", "bytes")
 RESERVED_BYTES = _exact(
-    "reserved_bytes", "reserved when all blocks have been freed, before any synchronization", *_TASK
+    "reserved_bytes", "reserved when all is freed, before any synchronization", *_TASK
 )
 PEAK_RESERVED_BYTES = _exact("peak_reserved_bytes", "the most reserved on the way", *_TASK)
 PAIR_NS = _time("pair_ns", "alloc and free of a task, `record_stream` between in a handoff", *_TASK)
 HELD_BYTES = _exact("held_bytes", "reserved bytes beyond those before", "pool", "stage")
 _THREADS = ("threads", "stream")
 THROUGHPUT_PER_S = _time(
-    "throughput_per_s",
-    "all threads together, from the first one's start to the last one's end",
-    *_THREADS,
-    unit="pairs/s",
-    better="more",
+    "throughput_per_s", "all threads together", *_THREADS, unit="pairs/s", better="more"
 )
-THREAD_PAIR_NS = _time(
-    "thread_pair_ns",
-    "that time over the pairs of one thread: constant without contention",
-    *_THREADS,
-)
+THREAD_PAIR_NS = _time("thread_pair_ns", "time over the pairs of one thread", *_THREADS)
 SPEEDUP = _time(
-    "speedup",
-    "throughput over that of one thread in the same turn",
-    *_THREADS,
-    unit="ratio",
-    better="more",
+    "speedup", "over one thread in the same turn", *_THREADS, unit="ratio", better="more"
 )

@@ -36,16 +36,12 @@ LIMIT_BY_VARIABLE = "limit, TF_FORCE_GPU_ALLOW_GROWTH=true"
 STEPS_SERIES = "steps"
 
 DEVICE_SECONDS = _time(
-    "device_seconds",
-    "devices listed and created, on every GPU, in a fresh process; the import not included",
+    "device_seconds", "devices listed and created, on every GPU, after the import"
 )
 FIRST_TENSOR_SECONDS = _time("first_tensor_seconds", "then a first tensor of 1 MiB")
 HELD_BYTES = _sampled("held_bytes", "device memory beyond that after import", "point", "meter")
 SINCE_DEVICE_BYTES = _sampled(
-    "since_device_bytes",
-    "device memory beyond that after `device created`: without the context",
-    "point",
-    "meter",
+    "since_device_bytes", "the same after `device created`, without the context", "point", "meter"
 )
 TAKEN_SHARE = _sampled("taken_share", "held_bytes by nvml_device over the GPU's memory", "point")
 RETURNED_BYTES = _sampled(
@@ -70,19 +66,14 @@ PAST_LIMIT_FAILED = _exact(
 PAST_LIMIT_SECONDS = _time("past_limit_seconds", "how long that took", "retry")
 SETTING_REFUSED = _exact("setting_refused", "1 where the setting raises an error", "setting")
 COMBINED_FIRST_TENSOR_BYTES = _sampled(
-    "combined_first_tensor_bytes",
-    "growth and limit together: what the first tensor takes (`tf-limit`)",
-    "setting",
+    "combined_first_tensor_bytes", "growth and limit: what a first tensor takes", "setting"
 )
 LIMIT_BYTES = _exact("limit_bytes", "the memory_limit that was set (`tf-limit`)")
 ABOVE_LIMIT_BYTES = _sampled(
     "above_limit_bytes", "held beyond the limit at the live peak (`tf-limit`)", "why", "meter"
 )
 VIRTUAL_BYTES = _sampled(
-    "virtual_bytes",
-    "two logical devices: what each adds with its first tensor, and both (`tf-limit`)",
-    "devices",
-    "meter",
+    "virtual_bytes", "two logical devices: what a first tensor adds", "devices", "meter"
 )
 PAIR_FAILED = _exact(
     "pair_failed", "1 where a process that starts beside this one's set failed", "second"
@@ -90,11 +81,7 @@ PAIR_FAILED = _exact(
 PAIR_SECONDS = _time("pair_seconds", "how long it took to its set or its failure", "second")
 PAIR_LIVE_BYTES = _exact("pair_live_bytes", "tensors that each got", "second", "process")
 PAIR_BYTES = _sampled(
-    "pair_bytes",
-    "what the first holds before, and what the second adds",
-    "second",
-    "process",
-    "meter",
+    "pair_bytes", "what the first holds and the second adds", "second", "process", "meter"
 )
 SHARED_BYTES = _sampled(
     "shared_bytes", "two processes in the same mode: what the second adds less than the first"
