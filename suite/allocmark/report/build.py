@@ -44,10 +44,7 @@ def render_markdown(results: Path, language: str = "en") -> str:
 
 
 def write_report(
-    results: Path,
-    out: Path,
-    language: str = "en",
-    warn: Callable[[str], None] | None = None,
+    results: Path, out: Path, language: str = "en", warn: Callable[[str], None] | None = None
 ) -> Path:
     """Write the pages with their CSV and SVG files into `out` and return the first page's path.
 
@@ -115,11 +112,7 @@ def _bare(part: Part) -> Part:
 
 
 def _written(
-    shown: Page,
-    part: Part,
-    out: Path,
-    languages: Sequence[Language],
-    beside: Stacks | None = None,
+    shown: Page, part: Part, out: Path, languages: Sequence[Language], beside: Stacks | None = None
 ) -> Texts:
     """Write the tables, pictures and pages of a part that is still empty; return its Markdown."""
     made = filled(part)

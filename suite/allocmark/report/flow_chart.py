@@ -94,11 +94,7 @@ def _paint(axes: Any, shown: tuple[Branch, ...]) -> None:
 
 
 def _box(
-    axes: Any,
-    middle: tuple[float, float],
-    size: tuple[float, float],
-    text: str,
-    colour: str,
+    axes: Any, middle: tuple[float, float], size: tuple[float, float], text: str, colour: str
 ) -> None:
     from matplotlib.patches import FancyBboxPatch
 

@@ -132,11 +132,7 @@ def streams(panel: Panel) -> Picture | None:
     rows = rows[rows["bytes"] == size].sort_values(["subject", "streams"])
     names = sorted(map(str, rows["subject"].unique()), key=SUBJECT.rank)[: len(_WIDTHS)]
     data = pd.DataFrame(
-        {
-            "subject": rows["subject"].astype(str),
-            "streams": rows["streams"],
-            "bytes": rows["value"],
-        }
+        {"subject": rows["subject"].astype(str), "streams": rows["streams"], "bytes": rows["value"]}
     )
     data = data[data["subject"].isin(names)].reset_index(drop=True)
 

@@ -112,11 +112,7 @@ def _limits(store: Store, sources: Sequence[Source]) -> dict[str, dict[str, str]
 
 def _run(source: Source) -> Mapping[str, Any]:
     document = source.document
-    return {
-        "profile": document.profile,
-        "date": document.started[:10],
-        "suite": document.suite,
-    }
+    return {"profile": document.profile, "date": document.started[:10], "suite": document.suite}
 
 
 def _readings(source: Source) -> list[Mapping[str, Any]]:

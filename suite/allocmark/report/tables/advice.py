@@ -95,10 +95,7 @@ def _line(evidence: EvidenceCollector, workload: str, reserved: dict[str, Row]) 
 
 def _none_worse(count: int) -> Message:
     """Say of how many: a quick run measures few settings."""
-    return Message(
-        "none of the {count} measured is worse than the default",
-        count=str(count),
-    )
+    return Message("none of the {count} measured is worse than the default", count=str(count))
 
 
 def _setting(name: str) -> str:

@@ -21,30 +21,15 @@ _STATEMENTS = statements(
         "ctx-exists",
         "context",
     ),
-    (
-        Message("trigger"),
-        Message("any CUDA call creates it"),
-        "ctx-trigger",
-        "creating",
-    ),
+    (Message("trigger"), Message("any CUDA call creates it"), "ctx-trigger", "creating"),
     (
         Message("contents"),
         Message("memory management, streams, modules"),
         "ctx-contents",
         "modules",
     ),
-    (
-        Message("size"),
-        Message("large enough to matter"),
-        "ctx-ignored",
-        "bare",
-    ),
-    (
-        Message("cause"),
-        Message("tables and metadata for allocations"),
-        "ctx-cause",
-        "bookkeeping",
-    ),
+    (Message("size"), Message("large enough to matter"), "ctx-ignored", "bare"),
+    (Message("cause"), Message("tables and metadata for allocations"), "ctx-cause", "bookkeeping"),
 )
 
 

@@ -21,60 +21,15 @@ ORDER = 50
 OF_DOCUMENT = True
 
 _MODES = statements(
-    (
-        Message("greedy (default)"),
-        Message("takes nearly all memory"),
-        "tf-greedy",
-        "share",
-    ),
-    (
-        Message("greedy: when"),
-        Message("as soon as it starts"),
-        "tf-greedy-when",
-        "created",
-    ),
-    (
-        Message("greedy: GPUs"),
-        Message("on all visible GPUs"),
-        "tf-greedy-gpus",
-        "least",
-    ),
-    (
-        Message("BFC"),
-        Message("finds the best fit and merges neighbours"),
-        "tf-bfc",
-        "best_fit",
-    ),
-    (
-        Message("BFC: when"),
-        Message("merges when nothing fits"),
-        "tf-bfc-when",
-        "merges",
-    ),
-    (
-        Message("growth"),
-        Message("takes memory as needed"),
-        "tf-growth",
-        "beyond",
-    ),
-    (
-        Message("memory_limit=4096"),
-        Message("limits it to 4 GB"),
-        "tf-limit",
-        "held",
-    ),
-    (
-        Message("which to use"),
-        Message("growth"),
-        "growth-best",
-        "worse",
-    ),
-    (
-        Message("two models, greedy"),
-        Message("the other one gets nothing"),
-        "two-models",
-        "got",
-    ),
+    (Message("greedy (default)"), Message("takes nearly all memory"), "tf-greedy", "share"),
+    (Message("greedy: when"), Message("as soon as it starts"), "tf-greedy-when", "created"),
+    (Message("greedy: GPUs"), Message("on all visible GPUs"), "tf-greedy-gpus", "least"),
+    (Message("BFC"), Message("finds the best fit and merges neighbours"), "tf-bfc", "best_fit"),
+    (Message("BFC: when"), Message("merges when nothing fits"), "tf-bfc-when", "merges"),
+    (Message("growth"), Message("takes memory as needed"), "tf-growth", "beyond"),
+    (Message("memory_limit=4096"), Message("limits it to 4 GB"), "tf-limit", "held"),
+    (Message("which to use"), Message("growth"), "growth-best", "worse"),
+    (Message("two models, greedy"), Message("the other one gets nothing"), "two-models", "got"),
     (
         Message("two models, growth"),
         Message("both get what they need"),

@@ -36,22 +36,14 @@ _TRAITS: list[DocumentRow] = [
     (
         Message("pools by stream"),
         [
-            ClaimCell(
-                Message("each stream has its own cache pool"),
-                "pt-stream-pools",
-                "growth",
-            ),
+            ClaimCell(Message("each stream has its own cache pool"), "pt-stream-pools", "growth"),
             ClaimCell(Message("no lock contention"), "pt-no-lock", "speedup"),
         ],
     ),
     (
         Message("late release"),
         [
-            ClaimCell(
-                Message("freed memory stays in the cache"),
-                "pt-cache",
-                "reserved",
-            ),
+            ClaimCell(Message("freed memory stays in the cache"), "pt-cache", "reserved"),
             ClaimCell(Message("later requests are faster"), "pt-late-free", "times"),
             ClaimCell(Message("fragmentation gets worse"), "pt-late-free-frag", "worse"),
         ],
@@ -59,30 +51,15 @@ _TRAITS: list[DocumentRow] = [
 ]
 """Feature, explanation, influence; an influence of two halves is two cells."""
 _CALLS = statements(
-    (
-        Message("memory_summary()"),
-        Message("cached, used, fragments"),
-        "pt-summary",
-        "pinned",
-    ),
+    (Message("memory_summary()"), Message("cached, used, fragments"), "pt-summary", "pinned"),
     (
         Message("empty_cache()"),
         Message("back to PyTorch's own pool only"),
         "pt-empty-cache",
         "returned",
     ),
-    (
-        Message("memory_allocated()"),
-        Message("what is used"),
-        "pt-counters",
-        "wrong",
-    ),
-    (
-        Message("memory_reserved()"),
-        Message("what is cached"),
-        "pt-counters-cached",
-        "cached",
-    ),
+    (Message("memory_allocated()"), Message("what is used"), "pt-counters", "wrong"),
+    (Message("memory_reserved()"), Message("what is cached"), "pt-counters-cached", "cached"),
     (
         Message("nvidia-smi"),
         Message("may not change after empty_cache()"),

@@ -15,11 +15,7 @@ from allocmark.system.message import Message, Text
 TITLE = Message("3.4 From .cuda() to memory")
 ORDER = 60
 OF_DOCUMENT = True
-_COLUMNS = (
-    Message("step"),
-    Message("cost"),
-    Message("how often"),
-)
+_COLUMNS = (Message("step"), Message("cost"), Message("how often"))
 
 
 def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:

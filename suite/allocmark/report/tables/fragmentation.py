@@ -64,8 +64,7 @@ _CAPACITY = (
         leading=True,
     ),
     _by_workload(
-        capacity.RESOLUTION_BYTES,
-        Message("Resolution of the search for the smallest capacity"),
+        capacity.RESOLUTION_BYTES, Message("Resolution of the search for the smallest capacity")
     ),
     _by_workload(
         capacity.UNLIMITED_DEVICE_BYTES, Message("Device bytes held where nothing is short")
