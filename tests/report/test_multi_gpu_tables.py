@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from allocmark.report import markdown
+from allocmark.report import markdown, table_spec
 from allocmark.report.page import Part, page
 from allocmark.report.tables import multi_gpu
 from allocmark.schema.figure import Axis, Figure
@@ -115,7 +115,7 @@ def made(root: Path) -> tuple[list[Table], set[int]]:
     store = load(root)
     assert not store.left_out
     (panel,) = panels(store)
-    return multi_gpu.tables(panel, ()), set(store.figures.index)
+    return table_spec.made(panel, multi_gpu.TABLES), set(store.figures.index)
 
 
 def test_tables_equal_the_golden_ones(tmp_path: Path) -> None:
@@ -164,4 +164,4 @@ def test_one_gpu_is_said_in_the_tables_of_peer_access(tmp_path: Path) -> None:
 def test_no_tables_without_results(tmp_path: Path) -> None:
     samples.put(tmp_path, samples.context("torch"))
     (panel,) = panels(load(tmp_path))
-    assert multi_gpu.tables(panel, ()) == []
+    assert table_spec.made(panel, multi_gpu.TABLES) == []

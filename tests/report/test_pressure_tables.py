@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from allocmark.report.table_spec import made
 from allocmark.report.tables import pressure
 from allocmark.report.tables.rules import _ABOUT
 from allocmark.report.translation import rendered
@@ -38,7 +39,7 @@ def abouts(tmp_path: Path) -> dict[str, str]:
     figures = [Figure(name, "bytes", "sampled", "counters", axes, 0) for name, axes in found]
     samples.put(tmp_path, samples.document("pressure", "torch-expandable", figures))
     (panel,) = panels(load(tmp_path))
-    return {t.id.removeprefix("pressure-"): str(t.about) for t in pressure.tables(panel, ())}
+    return {t.id.removeprefix("pressure-"): str(t.about) for t in made(panel, pressure.TABLES)}
 
 
 def test_what_expandable_segments_do_not_count_is_said_where_it_matters(

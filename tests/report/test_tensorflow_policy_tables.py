@@ -129,7 +129,7 @@ def test_every_figure_is_in_one_table(tmp_path: Path) -> None:
 
 def test_modes_stand_in_the_order_of_the_document(tmp_path: Path) -> None:
     tables, _ = made(tmp_path)
-    held = next(table for table in tables if table.id.endswith("held-bytes"))
+    held = next(table for table in tables if table.id.endswith("held_bytes"))
     assert tuple(map(str, held.columns)) == ("point", "meter", "tf-growth", "tf-limit")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from allocmark.claims.core.claim import Evidence, Judgement, Ruling
+from allocmark.store.panel import Panel
 from allocmark.store.table import Cell, Table, empty, label
 from allocmark.system.message import Message, Text
 
@@ -36,42 +37,43 @@ def statements(*cells: tuple[Text, Text, str, str]) -> list[DocumentRow]:
     return [(first, [ClaimCell(words, claim, name)]) for first, words, claim, name in cells]
 
 
-def document_table(
-    judged: Sequence[Judgement],
-    *,
-    name: str,
-    title: Text,
-    columns: Sequence[Text],
-    rows: Sequence[DocumentRow],
-    emulated: bool,
-) -> Table:
-    """Return a table of the document: a heading for each row, then each cell, figure, verdict.
+@dataclass(frozen=True, slots=True)
+class DocumentTable:
+    """A table of the document: a heading for each row, then each cell, figure, verdict.
 
     `columns` are the document's. A figure that is not there has the verdict's reason.
     """
-    by_id = {one.claim.id: one for one in judged}
-    headings = [columns[0]]
-    for column in columns[1:]:
-        headings += [column, FIGURE, VERDICT]
-    lines = []
-    for first, cells in rows:
-        line = [label(first)]
-        explained: set[str] = set()
-        for cell in cells:
-            line += _cells(by_id[cell.claim], cell, cell.claim not in explained)
-            explained.add(cell.claim)
-        line += [label("")] * (len(headings) - len(line))
-        lines.append(tuple(line))
-    return Table(
-        f"document-{name}",
-        title,
-        tuple(headings),
-        tuple(lines),
-        _ABOUT,
-        emulated=emulated,
-        whole=True,
-        leading=True,
-    )
+
+    name: str
+    title: Text
+    columns: tuple[Text, ...]
+    rows: Sequence[DocumentRow]
+
+    def made(self, panel: Panel, judged: Sequence[Judgement]) -> Table:
+        """Return the table with these verdicts."""
+        by_id = {one.claim.id: one for one in judged}
+        headings = [self.columns[0]]
+        for column in self.columns[1:]:
+            headings += [column, FIGURE, VERDICT]
+        lines = []
+        for first, cells in self.rows:
+            line = [label(first)]
+            explained: set[str] = set()
+            for cell in cells:
+                line += _cells(by_id[cell.claim], cell, cell.claim not in explained)
+                explained.add(cell.claim)
+            line += [label("")] * (len(headings) - len(line))
+            lines.append(tuple(line))
+        return Table(
+            f"document-{self.name}",
+            self.title,
+            tuple(headings),
+            tuple(lines),
+            _ABOUT,
+            emulated=panel.emulated,
+            whole=True,
+            leading=True,
+        )
 
 
 def _cells(judged: Judgement, cell: ClaimCell, explained: bool) -> list[Cell]:

@@ -28,7 +28,8 @@ class TableModule(Protocol):
     """A module of `allocmark.report.tables`: some tables of one section.
 
     Modules of one `TITLE` make one section. `ORDER` is the place of their tables on the page; with
-    an `OF_DOCUMENT` that is true they are the source document's, which come first.
+    an `OF_DOCUMENT` that is true they are the source document's, which come first. Instead of
+    `tables` a module may have `TABLES`, each with a method `made` of the same arguments.
     """
 
     TITLE: Message
@@ -110,15 +111,21 @@ def filled(part: Part) -> Part:
     measured = [m for m in _modules() if m not in document]
     # What was measured for something else comes before statements of which it decides none.
     ordered = [*document, *measured] if decided(judged) else [*measured, *document]
-    made = [
-        (m.TITLE, [_with_conditions(t, panel) for t in m.tables(panel, judged)]) for m in ordered
-    ]
+    made = [(module.TITLE, _tables(module, panel, judged)) for module in ordered]
     sections = tuple(
         Section(title, tuple(table for _, some in group for table in some))
         for title, group in groupby(made, key=lambda pair: pair[0])
     )
     shown = tuple(section for section in sections if section.tables)
     return replace(part, sections=shown, judged=judged, headlines=catalog.headlines(judged))
+
+
+def _tables(module: TableModule, panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+    if specs := getattr(module, "TABLES", ()):
+        made = [table for spec in specs if (table := spec.made(panel, judged)) is not None]
+    else:
+        made = module.tables(panel, judged)
+    return [_with_conditions(table, panel) for table in made]
 
 
 def _modules() -> list[TableModule]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
+from allocmark.claims.core.claim import Judgement
 from allocmark.schema.metric import Metric
 from allocmark.store.cell_conditions import conditions
 from allocmark.store.grid import METRIC, Key, grid
@@ -18,28 +19,55 @@ Where = Mapping[str, str | float | Sequence[str]]
 """What rows must say: a column's value, or one of several."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TableSpec:
-    """One table: the figures of `metrics` (of all, if none) in some places, `down` and `across`.
+    """One table: the figures of some metrics of one experiment, `down` and `across`.
 
-    `name` is its own within the experiment's. `span` is the heading of a last column that has by
-    how much the figures of a row differ. `absent` is why there is no figure for a cell, where that
-    is known better than by the panel. `mark_meters` flags a figure that another meter read than
-    most. `leading`: it answers its section's question; the others stand behind it, folded.
+    `where` says in which places, `name` is the table's own among the experiment's, by default the
+    first metric's. `span` is the heading of a last column that has by how much the figures of a row
+    differ. `absent` is why there is no figure for a cell, where that is known better than by the
+    panel. `mark_meters` flags a figure that another meter read than most. `leading`: it answers its
+    section's question; the others stand behind it, folded.
     """
 
-    name: str
+    metrics: Sequence[Metric]
     title: Text
-    metrics: Sequence[Metric] = ()
     down: tuple[Key, ...]
     across: Key
     about: Text = ""
+    name: str = ""
     where: Where = field(default_factory=dict)
     style: Style = "median"
     span: Text = ""
     absent: Text = ""
     mark_meters: bool = False
     leading: bool = False
+
+    def made(self, panel: Panel, judged: Sequence[Judgement] = ()) -> Table | None:
+        """Return the table, None where there is neither a figure nor a reason for having none."""
+        experiment, names = self.metrics[0].experiment, tuple(m.name for m in self.metrics)
+        rows = select(panel, experiment, {"metric": names, **self.where})
+        if rows.empty:
+            return None
+        laid_out = grid(
+            rows,
+            self.down,
+            replace(METRIC, order=names) if self.across is METRIC else self.across,
+            style=self.style,
+            gap=lambda place: self.absent or panel.gap(experiment, place),
+            mark_meters=self.mark_meters,
+        )
+        table = Table(
+            id=f"{experiment}-{self.name or names[0]}",
+            title=self.title,
+            columns=laid_out.columns,
+            rows=laid_out.rows,
+            about=self.about,
+            conditions=conditions(panel.store, rows),
+            emulated=panel.emulated,
+            leading=self.leading,
+        )
+        return _with_span(table, self.span) if self.span else table
 
 
 def select(panel: Panel, experiment: str, where: Where) -> pd.DataFrame:
@@ -51,37 +79,9 @@ def select(panel: Panel, experiment: str, where: Where) -> pd.DataFrame:
     return rows
 
 
-def made(panel: Panel, experiment: str, specs: Iterable[TableSpec]) -> list[Table]:
+def made(panel: Panel, specs: Iterable[TableSpec]) -> list[Table]:
     """Return the tables of which there is any figure, or a reason for having none."""
-    tables = (_made(panel, experiment, spec) for spec in specs)
-    return [table for table in tables if table is not None]
-
-
-def _made(panel: Panel, experiment: str, spec: TableSpec) -> Table | None:
-    names = tuple(metric.name for metric in spec.metrics)
-    rows = select(panel, experiment, {"metric": names, **spec.where} if names else spec.where)
-    if rows.empty:
-        return None
-    across = replace(METRIC, order=names) if spec.across is METRIC else spec.across
-    laid_out = grid(
-        rows,
-        spec.down,
-        across,
-        style=spec.style,
-        gap=lambda place: spec.absent or panel.gap(experiment, place),
-        mark_meters=spec.mark_meters,
-    )
-    table = Table(
-        id=f"{experiment}-{spec.name}",
-        title=spec.title,
-        columns=laid_out.columns,
-        rows=laid_out.rows,
-        about=spec.about,
-        conditions=conditions(panel.store, rows),
-        emulated=panel.emulated,
-        leading=spec.leading,
-    )
-    return _with_span(table, spec.span) if spec.span else table
+    return [table for spec in specs if (table := spec.made(panel)) is not None]
 
 
 def _with_span(table: Table, heading: Text) -> Table:

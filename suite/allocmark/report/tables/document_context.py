@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from allocmark.claims.core.claim import Judgement
-from allocmark.report.document_table import STATEMENT, document_table, statements
-from allocmark.store.panel import Panel
-from allocmark.store.table import Table
+from allocmark.report.document_table import STATEMENT, DocumentTable, statements
 from allocmark.system.message import Message
 
 TITLE = Message("3.1 The context")
@@ -31,16 +26,11 @@ _STATEMENTS = statements(
     (Message("size"), Message("large enough to matter"), "ctx-ignored", "bare"),
     (Message("cause"), Message("tables and metadata for allocations"), "ctx-cause", "bookkeeping"),
 )
-
-
-def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
-    """Return the context, statement by statement."""
-    table = document_table(
-        judged,
-        name="context",
-        title=Message("What is said of the context"),
-        columns=(Message("context"), STATEMENT),
-        rows=_STATEMENTS,
-        emulated=panel.emulated,
-    )
-    return [table]
+TABLES = (
+    DocumentTable(
+        "context",
+        Message("What is said of the context"),
+        (Message("context"), STATEMENT),
+        _STATEMENTS,
+    ),
+)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from allocmark.claims.core.claim import Judgement
 from allocmark.report.document_table import (
     STATEMENT,
     ClaimCell,
     DocumentRow,
-    document_table,
+    DocumentTable,
     statements,
 )
-from allocmark.store.panel import Panel
-from allocmark.store.table import Table
 from allocmark.system.message import Message
 
 TITLE = Message("3.3 TensorFlow's strategy")
@@ -67,24 +62,12 @@ _COMPARISON: list[DocumentRow] = [
         ],
     ),
 ]
-
-
-def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
-    """Return the modes, and TensorFlow against PyTorch."""
-    modes = document_table(
-        judged,
-        name="modes",
-        title=Message("TensorFlow's modes"),
-        columns=(Message("mode"), STATEMENT),
-        rows=_MODES,
-        emulated=panel.emulated,
-    )
-    comparison = document_table(
-        judged,
-        name="comparison",
-        title=Message("TensorFlow against PyTorch"),
-        columns=(Message("item"), Message("PyTorch"), Message("TensorFlow")),
-        rows=_COMPARISON,
-        emulated=panel.emulated,
-    )
-    return [modes, comparison]
+TABLES = (
+    DocumentTable("modes", Message("TensorFlow's modes"), (Message("mode"), STATEMENT), _MODES),
+    DocumentTable(
+        "comparison",
+        Message("TensorFlow against PyTorch"),
+        (Message("item"), "PyTorch", "TensorFlow"),
+        _COMPARISON,
+    ),
+)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from allocmark.claims.core.claim import Judgement
 from allocmark.report.document_table import (
     STATEMENT,
     ClaimCell,
     DocumentRow,
-    document_table,
+    DocumentTable,
     statements,
 )
-from allocmark.store.panel import Panel
-from allocmark.store.table import Table
 from allocmark.system.message import Message
 
 TITLE = Message("3.2 PyTorch's strategy")
@@ -67,29 +62,22 @@ _CALLS = statements(
         "half",
     ),
 )
-
-
-def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
-    """Return the three traits, and the counters of the code example."""
-    traits = document_table(
-        judged,
-        name="traits",
-        title=Message("Three traits of PyTorch's strategy"),
-        columns=(
+TABLES = (
+    DocumentTable(
+        "traits",
+        Message("Three traits of PyTorch's strategy"),
+        (
             Message("feature"),
             Message("explanation"),
             Message("influence: gain"),
             Message("influence: price"),
         ),
-        rows=_TRAITS,
-        emulated=panel.emulated,
-    )
-    calls = document_table(
-        judged,
-        name="code",
-        title=Message("What the code example's calls really show"),
-        columns=(Message("call"), STATEMENT),
-        rows=_CALLS,
-        emulated=panel.emulated,
-    )
-    return [traits, calls]
+        _TRAITS,
+    ),
+    DocumentTable(
+        "code",
+        Message("What the code example's calls really show"),
+        (Message("call"), STATEMENT),
+        _CALLS,
+    ),
+)

@@ -59,30 +59,26 @@ _BATCH = re.compile(r"(\d+) calls a batch")
 _FEW = 2
 _OTHERS = (
     TableSpec(
-        name="loop-cost",
-        title=Message("What measuring costs"),
+        [metrics.EMPTY_PAIR_NS, metrics.CLOCK_NS],
+        Message("What measuring costs"),
+        (SUBJECT, _LEVEL),
+        METRIC,
         about=Message(
             "A pair of functions that do nothing in the same loop, and two readings of the "
             "clock. Contained in every figure above; nothing is subtracted."
         ),
-        metrics=[metrics.EMPTY_PAIR_NS, metrics.CLOCK_NS],
-        down=(SUBJECT, _LEVEL),
-        across=METRIC,
+        name="loop-cost",
     ),
     TableSpec(
-        name="cross-check",
-        title=Message("Cross check of the timing loop"),
+        [metrics.CROSS_CHECK_LOOP_NS, metrics.CROSS_CHECK_PROGRAM_NS, metrics.CROSS_CHECK_RATIO],
+        Message("Cross check of the timing loop"),
+        (SUBJECT, BYTES),
+        METRIC,
         about=Message(
             "A cached pair by the loop, and by a program part that shares no code with it, "
             "in turns in one process; ratio is program over loop."
         ),
-        metrics=[
-            metrics.CROSS_CHECK_LOOP_NS,
-            metrics.CROSS_CHECK_PROGRAM_NS,
-            metrics.CROSS_CHECK_RATIO,
-        ],
-        down=(SUBJECT, BYTES),
-        across=METRIC,
+        name="cross-check",
     ),
 )
 
@@ -94,14 +90,16 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
         for path, title, about in _PATHS
         for level, entry in _LEVELS
     ]
-    return made(panel, metrics.EXPERIMENT, (*calls, _tails(panel), *_OTHERS))
+    return made(panel, (*calls, _tails(panel), *_OTHERS))
 
 
 def _calls(panel: Panel, path: str, level: str, title: Text, about: Text) -> TableSpec:
     is_hit = path == metrics.HIT
     return TableSpec(
-        name=f"{path}-{level}",
-        title=title,
+        [metrics.CALL_NS],
+        title,
+        (SUBJECT, CALL, _WAIT),
+        BYTES,
         about=sentences(
             about,
             _WAITS,
@@ -110,10 +108,8 @@ def _calls(panel: Panel, path: str, level: str, title: Text, about: Text) -> Tab
             if is_hit
             else "",
         ),
-        metrics=[metrics.CALL_NS],
+        name=f"{path}-{level}",
         where={"path": path, "level": level},
-        down=(SUBJECT, CALL, _WAIT),
-        across=BYTES,
         style="median" if is_hit else "range",
         leading=level == metrics.ALLOCATOR and path in (metrics.HIT, metrics.MISS),
     )
@@ -121,15 +117,15 @@ def _calls(panel: Panel, path: str, level: str, title: Text, about: Text) -> Tab
 
 def _tails(panel: Panel) -> TableSpec:
     return TableSpec(
-        name="hit-p99",
-        title=Message("Hits: 99th percentile"),
+        [metrics.CALL_P99_NS],
+        Message("Hits: 99th percentile"),
+        (SUBJECT, CALL, _LEVEL),
+        BYTES,
         about=sentences(
             Message("Of calls timed one by one; the clock's cost is in it."),
             _few(panel, Message("it may lie below the median in the tables above")),
         ),
-        metrics=[metrics.CALL_P99_NS],
-        down=(SUBJECT, CALL, _LEVEL),
-        across=BYTES,
+        name="hit-p99",
     )
 
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from allocmark.claims.core.claim import Judgement
 from allocmark.report.axes import METER, POINT
-from allocmark.report.table_spec import TableSpec, made
+from allocmark.report.table_spec import TableSpec
 from allocmark.schema.metrics import multi_gpu as metrics
 from allocmark.store.grid import BYTES, METRIC, SUBJECT, Key, plain
-from allocmark.store.panel import Panel
-from allocmark.store.table import Table
 from allocmark.system.message import Message, Text
 
 TITLE = Message("Several GPUs")
@@ -59,174 +54,150 @@ _PEERS = Key("peers", show=_peers)
 _COPIED = Key("copied_to", show=_copied)
 _COPY = Key("copy", order=metrics.COPIES)
 _HOLD = Key("metric", Message("held"), _held)
-_SPECS = (
+TABLES = (
     TableSpec(
-        name="mode-bytes",
-        title=Message("TensorFlow's modes: device memory on each GPU"),
+        [metrics.MODE_BYTES],
+        Message("TensorFlow's modes: device memory on each GPU"),
+        (_MODE, _VISIBLE, POINT, METER),
+        _GPU,
         about=Message(
             "Since before the devices were listed. A tensor is 1 MiB; one GPU is visible by "
             "CUDA_VISIBLE_DEVICES."
         ),
-        metrics=[metrics.MODE_BYTES],
-        down=(_MODE, _VISIBLE, POINT, METER),
-        across=_GPU,
         leading=True,
     ),
     TableSpec(
-        name="mode-share",
-        title=Message("TensorFlow's modes: share of each GPU taken"),
+        [metrics.MODE_SHARE],
+        Message("TensorFlow's modes: share of each GPU taken"),
+        (_MODE, _VISIBLE, POINT),
+        _GPU,
         about=Message("By NVML, of all the memory of that GPU."),
-        metrics=[metrics.MODE_SHARE],
-        down=(_MODE, _VISIBLE, POINT),
-        across=_GPU,
     ),
     TableSpec(
-        name="mode-context",
-        title=Message("TensorFlow's modes: which GPUs hold a context"),
+        [metrics.MODE_CONTEXT, metrics.MODE_LISTED],
+        Message("TensorFlow's modes: which GPUs hold a context"),
+        (_MODE, _VISIBLE, POINT, _HOLD),
+        _GPU,
         about=Message("1: that GPU does."),
-        metrics=[metrics.MODE_CONTEXT, metrics.MODE_LISTED],
-        down=(_MODE, _VISIBLE, POINT, _HOLD),
-        across=_GPU,
     ),
     TableSpec(
-        name="mode-seconds",
-        title=Message("TensorFlow's modes: time of each step with one GPU visible and with all"),
+        [metrics.DEVICE_SECONDS, metrics.FIRST_TENSOR_SECONDS, metrics.OTHER_TENSORS_SECONDS],
+        Message("TensorFlow's modes: time of each step with one GPU visible and with all"),
+        (_MODE, _VISIBLE),
+        METRIC,
         about=Message(
             "In fresh processes: devices listed and created; a tensor on GPU 0; "
             "one on each other GPU."
         ),
-        metrics=[
-            metrics.DEVICE_SECONDS,
-            metrics.FIRST_TENSOR_SECONDS,
-            metrics.OTHER_TENSORS_SECONDS,
-        ],
-        down=(_MODE, _VISIBLE),
-        across=METRIC,
+        name="mode-seconds",
     ),
     TableSpec(
-        name="touch-bytes",
-        title=Message("torch: device memory on each GPU as one after the other is touched"),
+        [metrics.TOUCH_BYTES],
+        Message("torch: device memory on each GPU as one after the other is touched"),
+        (_TOUCHED, METER),
+        _GPU,
         about=Message("A tensor of 1 MiB on each, in their order."),
-        metrics=[metrics.TOUCH_BYTES],
-        down=(_TOUCHED, METER),
-        across=_GPU,
     ),
     TableSpec(
-        name="touch-context",
-        title=Message("torch: which GPUs hold a context as one after the other is touched"),
+        [metrics.TOUCH_CONTEXT, metrics.TOUCH_LISTED],
+        Message("torch: which GPUs hold a context as one after the other is touched"),
+        (_TOUCHED, _HOLD),
+        _GPU,
         about=Message("1: that GPU does."),
-        metrics=[metrics.TOUCH_CONTEXT, metrics.TOUCH_LISTED],
-        down=(_TOUCHED, _HOLD),
-        across=_GPU,
     ),
     TableSpec(
-        name="touch-seconds",
-        title=Message("torch: time of the first tensor on each further GPU"),
-        metrics=[metrics.TOUCH_SECONDS],
-        down=(_PROGRAM,),
-        across=_TOUCHED,
+        [metrics.TOUCH_SECONDS],
+        Message("torch: time of the first tensor on each further GPU"),
+        (_PROGRAM,),
+        _TOUCHED,
     ),
     TableSpec(
-        name="stray-bytes",
-        title=Message("Stray contexts: what programs that work on GPU 1 take on each GPU"),
+        [metrics.STRAY_BYTES],
+        Message("Stray contexts: what programs that work on GPU 1 take on each GPU"),
+        (_CALL, METER),
+        _GPU,
         about=Message(
             "What is taken on GPU 0 is stray. Each in a fresh process; the last one sees "
             "GPU 1 only "
             "and makes all of the calls."
         ),
-        metrics=[metrics.STRAY_BYTES],
-        down=(_CALL, METER),
-        across=_GPU,
         leading=True,
     ),
     TableSpec(
-        name="stray-context",
-        title=Message("Stray contexts: which GPUs hold one"),
+        [metrics.STRAY_CONTEXT, metrics.STRAY_LISTED],
+        Message("Stray contexts: which GPUs hold one"),
+        (_CALL, _HOLD),
+        _GPU,
         about=Message("1: that GPU does."),
-        metrics=[metrics.STRAY_CONTEXT, metrics.STRAY_LISTED],
-        down=(_CALL, _HOLD),
-        across=_GPU,
     ),
     TableSpec(
-        name="peer-bytes",
-        title=Message("Peer access: what it adds on each GPU"),
+        [metrics.PEER_BYTES],
+        Message("Peer access: what it adds on each GPU"),
+        (_MADE, _PEERS, METER),
+        _GPU,
         about=Message(
             "Contexts of all GPUs before: access both ways between GPU 0 and so many others. "
             "Context "
             "of GPU 0 before: its access to them."
         ),
-        metrics=[metrics.PEER_BYTES],
-        down=(_MADE, _PEERS, METER),
-        across=_GPU,
     ),
     TableSpec(
-        name="peer-context",
-        title=Message("Peer access: which GPUs hold a context"),
+        [metrics.PEER_CONTEXT, metrics.PEER_LISTED],
+        Message("Peer access: which GPUs hold a context"),
+        (_MADE, _PEERS, _HOLD),
+        _GPU,
         about=Message("1: that GPU does."),
-        metrics=[metrics.PEER_CONTEXT, metrics.PEER_LISTED],
-        down=(_MADE, _PEERS, _HOLD),
-        across=_GPU,
     ),
     TableSpec(
-        name="peer-times",
-        title=Message("cudaMalloc and cudaFree on GPU 0 by the number of peers"),
+        [metrics.MALLOC_NS, metrics.FREE_NS],
+        Message("cudaMalloc and cudaFree on GPU 0 by the number of peers"),
+        (METRIC, BYTES),
+        _PEERS,
         about=Message("With access both ways between GPU 0 and so many others."),
-        metrics=[metrics.MALLOC_NS, metrics.FREE_NS],
-        down=(METRIC, BYTES),
-        across=_PEERS,
+        name="peer-times",
         leading=True,
     ),
     TableSpec(
-        name="can-access",
-        title=Message("Which GPU can reach the memory of which"),
+        [metrics.CAN_ACCESS],
+        Message("Which GPU can reach the memory of which"),
+        (_GPU,),
+        _PEER,
         about=Message("1: it can."),
-        metrics=[metrics.CAN_ACCESS],
-        down=(_GPU,),
-        across=_PEER,
     ),
     TableSpec(
-        name="copy-bytes",
-        title=Message("torch: what a tensor copied from GPU 0 adds on each GPU"),
+        [metrics.COPY_BYTES],
+        Message("torch: what a tensor copied from GPU 0 adds on each GPU"),
+        (_PROGRAM, _COPIED, METER),
+        _GPU,
         about=Message("Both tensors, 20 MiB each, were there before."),
-        metrics=[metrics.COPY_BYTES],
-        down=(_PROGRAM, _COPIED, METER),
-        across=_GPU,
     ),
     TableSpec(
-        name="copy-context",
-        title=Message("torch: which GPUs hold a context as a tensor is copied"),
+        [metrics.COPY_CONTEXT, metrics.COPY_LISTED],
+        Message("torch: which GPUs hold a context as a tensor is copied"),
+        (_PROGRAM, _COPIED, _HOLD),
+        _GPU,
         about=Message("1: that GPU does."),
-        metrics=[metrics.COPY_CONTEXT, metrics.COPY_LISTED],
-        down=(_PROGRAM, _COPIED, _HOLD),
-        across=_GPU,
     ),
     TableSpec(
-        name="copy-seconds",
-        title=Message("torch: time of the first copy from GPU 0 to another, and of the next"),
+        [metrics.COPY_SECONDS],
+        Message("torch: time of the first copy from GPU 0 to another, and of the next"),
+        (_PROGRAM, _PEER),
+        _COPY,
         about=Message("20 MiB; the first one enables peer access."),
-        metrics=[metrics.COPY_SECONDS],
-        down=(_PROGRAM, _PEER),
-        across=_COPY,
     ),
     TableSpec(
-        name="access-enabled",
-        title=Message("torch: which GPU has been given access to which by the copies"),
+        [metrics.ACCESS_ENABLED],
+        Message("torch: which GPU has been given access to which by the copies"),
+        (_PROGRAM, _GPU),
+        _PEER,
         about=Message("1: it has."),
-        metrics=[metrics.ACCESS_ENABLED],
-        down=(_PROGRAM, _GPU),
-        across=_PEER,
     ),
     TableSpec(
-        name="misses",
-        title=Message("torch: time of a request on GPU 0 that finds the cache empty"),
+        [metrics.MISS_NS],
+        Message("torch: time of a request on GPU 0 that finds the cache empty"),
+        (SUBJECT, BYTES),
+        _COPIED,
         about=Message("Expandable segments are mapped for each GPU that has access."),
-        metrics=[metrics.MISS_NS],
-        down=(SUBJECT, BYTES),
-        across=_COPIED,
+        name="misses",
     ),
 )
-
-
-def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
-    """Return the tables of the modes, of torch, of plain peer access, and of copies."""
-    return made(panel, metrics.EXPERIMENT, _SPECS)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from allocmark.claims.core.claim import Judgement
 from allocmark.report.axes import POINT, WORKLOAD
-from allocmark.report.table_spec import TableSpec, made
+from allocmark.report.table_spec import TableSpec
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import pressure as metrics
 from allocmark.store.grid import BYTES, SUBJECT, Key, plain
-from allocmark.store.panel import Panel
-from allocmark.store.table import Table
 from allocmark.system.message import Message, Text
 
 TITLE = Message("Behaviour under memory pressure")
@@ -27,25 +22,24 @@ _CAPACITY = Key("capacity_ratio", Message("capacity"), _peaks)
 
 def _of_run(metric: Metric, title: Text, about: Text = "", leading: bool = False) -> TableSpec:
     return TableSpec(
-        name=metric.name,
-        title=Message("Towards an OOM: {what}", what=title),
+        [metric],
+        Message("Towards an OOM: {what}", what=title),
+        (SUBJECT, WORKLOAD),
+        _CAPACITY,
         about=about,
-        metrics=[metric],
-        down=(SUBJECT, WORKLOAD),
-        across=_CAPACITY,
         leading=leading,
     )
 
 
 def _first_above(sign: str, above: float, title: Text, about: Text = "") -> TableSpec:
     return TableSpec(
-        name=f"first-{sign.replace('_', '-')}-event",
-        title=Message("Towards an OOM: {what}", what=title),
+        [metrics.FIRST_ABOVE_EVENT],
+        Message("Towards an OOM: {what}", what=title),
+        (SUBJECT, WORKLOAD),
+        _CAPACITY,
         about=about,
-        metrics=[metrics.FIRST_ABOVE_EVENT],
+        name=f"first-{sign.replace('_', '-')}-event",
         where={"sign": sign, "above": above},
-        down=(SUBJECT, WORKLOAD),
-        across=_CAPACITY,
     )
 
 
@@ -53,42 +47,38 @@ _LIVE_ALONE = Message(
     "In expandable segments torch counts no inactive split bytes: there, the figure is of live "
     "ones alone."
 )
-_SPECS = (
+TABLES = (
     TableSpec(
-        name="shown_bytes",
-        title=Message("What each counter shows"),
+        [metrics.SHOWN_BYTES],
+        Message("What each counter shows"),
+        (SUBJECT, Key("counter")),
+        POINT,
         about=Message(
             "A GiB of blocks is taken, half of it freed, the cache emptied, the rest freed, the "
             "cache emptied again. In expandable segments torch counts no inactive split bytes, "
             "which memory_summary calls non-releasable: 0 there says nothing."
         ),
-        metrics=[metrics.SHOWN_BYTES],
-        down=(SUBJECT, Key("counter")),
-        across=POINT,
         leading=True,
     ),
     TableSpec(
-        name="kept_bytes",
-        title=Message("What the process still holds, and why"),
-        metrics=[metrics.KEPT_BYTES],
-        down=(SUBJECT, Key("why")),
-        across=POINT,
+        [metrics.KEPT_BYTES],
+        Message("What the process still holds, and why"),
+        (SUBJECT, Key("why")),
+        POINT,
         leading=True,
     ),
     TableSpec(
-        name="summary_agrees",
-        title=Message("Whether the framework's summary says what its block map says"),
-        metrics=[metrics.SUMMARY_AGREES],
-        down=(SUBJECT,),
-        across=POINT,
+        [metrics.SUMMARY_AGREES],
+        Message("Whether the framework's summary says what its block map says"),
+        (SUBJECT,),
+        POINT,
     ),
     TableSpec(
-        name="first-reserved-bytes",
-        title=Message("What one request takes from the driver"),
+        [metrics.FIRST_RESERVED_BYTES],
+        Message("What one request takes from the driver"),
+        (SUBJECT,),
+        BYTES,
         about=Message("From an empty cache, by the size of the request."),
-        metrics=[metrics.FIRST_RESERVED_BYTES],
-        down=(SUBJECT,),
-        across=BYTES,
     ),
     _of_run(metrics.COMPLETED, Message("runs that completed"), leading=True),
     _of_run(metrics.CAPACITY_BYTES, Message("capacity")),
@@ -130,8 +120,3 @@ _SPECS = (
         _LIVE_ALONE,
     ),
 )
-
-
-def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
-    """Return the tables of counters, then one for each measure of the runs towards an OOM."""
-    return made(panel, metrics.EXPERIMENT, _SPECS)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from allocmark.claims.core.claim import Judgement
-from allocmark.report.table_spec import TableSpec, made
+from allocmark.report.table_spec import TableSpec
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import streams as metrics
 from allocmark.store.grid import BYTES, SUBJECT, Key, plain
-from allocmark.store.panel import Panel
-from allocmark.store.table import Table
 from allocmark.system.message import Message, Text
 
 TITLE = Message("Several streams, private pools, several threads")
@@ -27,29 +22,27 @@ def _threads(value: object) -> Text:
 
 def _of_tasks(metric: Metric, title: Text, about: Text, leading: bool = False) -> TableSpec:
     return TableSpec(
-        name=metric.name,
-        title=title,
+        [metric],
+        title,
+        (SUBJECT, Key("use", order=metrics.USES), BYTES),
+        Key("streams", show=_streams),
         about=about,
-        metrics=[metric],
-        down=(SUBJECT, Key("use", order=metrics.USES), BYTES),
-        across=Key("streams", show=_streams),
         leading=leading,
     )
 
 
 def _of_threads(metric: Metric, title: Text, about: Text, leading: bool = False) -> TableSpec:
     return TableSpec(
-        name=metric.name,
-        title=title,
+        [metric],
+        title,
+        (SUBJECT, Key("stream", order=metrics.THREAD_STREAMS)),
+        Key("threads", show=_threads),
         about=about,
-        metrics=[metric],
-        down=(SUBJECT, Key("stream", order=metrics.THREAD_STREAMS)),
-        across=Key("threads", show=_threads),
         leading=leading,
     )
 
 
-_SPECS = (
+TABLES = (
     _of_tasks(
         metrics.RESERVED_BYTES,
         Message("Reserved by streams"),
@@ -71,15 +64,14 @@ _SPECS = (
         Message("With record_stream in a handoff."),
     ),
     TableSpec(
-        name="held-bytes",
-        title=Message("Private pools: what they hold back"),
+        [metrics.HELD_BYTES],
+        Message("Private pools: what they hold back"),
+        (SUBJECT, Key("pool")),
+        Key("stage", order=metrics.STAGES),
         about=Message(
             "Live: with blocks in use; dropped: all tensors deleted; emptied: the cache "
             "given back; released: the pool or graph deleted too."
         ),
-        metrics=[metrics.HELD_BYTES],
-        down=(SUBJECT, Key("pool")),
-        across=Key("stage", order=metrics.STAGES),
     ),
     _of_threads(
         metrics.THROUGHPUT_PER_S,
@@ -101,8 +93,3 @@ _SPECS = (
         leading=True,
     ),
 )
-
-
-def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
-    """Return the tables of tasks on streams, of private pools and of threads."""
-    return made(panel, metrics.EXPERIMENT, _SPECS)
