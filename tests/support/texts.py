@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from html import unescape
 
 from allocmark.report import plots
 from allocmark.report.disturbed import disturbed
@@ -17,6 +18,8 @@ from allocmark.system.message import Joined, Message, Recorded, Text
 _UNITS = "B|[KMGT]iB|ns|µs|ms|s|n|W|MHz"
 _NEUTRAL = re.compile(rf"[\W\d_]*((?:e[+-]\d+|{_UNITS})(?![a-zA-Z])[\W\d_]*)*")
 """Numbers with units, versions: alike in every language."""
+_QUOTED = re.compile(r"\w+Error: ")
+"""What a framework raised, in its words."""
 _NAMES = ("subject", "workload", "call", "counter", "probe", "metric", "meter", "way")
 """Columns of the store whose values are names."""
 
@@ -43,7 +46,9 @@ def of_part(part: Part, drawn: bool = True) -> Iterator[Text]:
         yield card.what
     for picture in plots.pictures(part.panel) if drawn else ():
         yield from (picture.title, picture.about, picture.section, *picture.words)
-        yield from map(Recorded, re.findall(r"<text\b[^>]*>([^<&]*)</text>", picture.svg))
+        words = {str(word) for word in (picture.title, *picture.words)}
+        drawn_texts = map(unescape, re.findall(r"<text\b[^>]*>([^<]*)</text>", picture.svg))
+        yield from (Recorded(text) for text in drawn_texts if text not in words)
 
 
 def of_table(table: Table) -> Iterator[Text]:
@@ -68,16 +73,16 @@ def names(part: Part) -> set[str]:
     tables = [table for section in part.sections for table in section.tables]
     # What a machine or a framework says of itself.
     held = (text for table in tables for _, text in table.conditions)
-    return found.union(*map(_recorded, held))
+    return found.union(*map(recorded, held))
 
 
-def _recorded(text: Text) -> set[str]:
+def recorded(text: Text) -> set[str]:
     """Return what of a text a record holds."""
     if isinstance(text, Recorded):
         return {text.text}
     if isinstance(text, Message):
-        return set().union(*(_recorded(value) for _, value in text.values))
-    return set().union(*map(_recorded, text.parts)) if isinstance(text, Joined) else set()
+        return set().union(*(recorded(value) for _, value in text.values))
+    return set().union(*map(recorded, text.parts)) if isinstance(text, Joined) else set()
 
 
 def untranslated(texts: Iterable[Text], known: Iterable[str] = ()) -> list[str]:
@@ -103,4 +108,4 @@ def _unknown(text: Text, known: set[str]) -> Iterator[str]:
 def _is_known(text: str, known: set[str]) -> bool:
     if recognized(text) is not None or text in known or known.issuperset(text.split(", ")):
         return True
-    return _NEUTRAL.fullmatch(text) is not None
+    return _NEUTRAL.fullmatch(text) is not None or _QUOTED.match(text) is not None

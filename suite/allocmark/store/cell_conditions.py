@@ -156,7 +156,7 @@ def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[st
             continue
         if name not in _OF_HOST and all(map(_is_number, values)):
             ends = dict.fromkeys([_text(name, min(values)), _text(name, max(values))])
-            merged.append((_title(name), Joined(Message(" to "), tuple(ends))))
+            merged.append((title(name), Joined(Message(" to "), tuple(ends))))
             continue
         owners: dict[Text, dict[str, None]] = {}
         for source, value in known:
@@ -166,7 +166,7 @@ def _merged(blocks: Sequence[tuple[Source, Mapping[str, Any]]]) -> list[tuple[st
             text if len(owners) == 1 and everybody else _owned(text, subjects)
             for text, subjects in owners.items()
         ]
-        merged.append((_title(name), listed(texts)))
+        merged.append((title(name), listed(texts)))
     return merged
 
 
@@ -190,7 +190,8 @@ def _owner(source: Source, name: str, blocks: Sequence[tuple[Source, Mapping[str
     return document.probe if len(own - {None}) == 1 else f"{document.probe} {document.subject}"
 
 
-def _title(name: str) -> str:
+def title(name: str) -> str:
+    """Return what people call a condition."""
     if name in _NAMES:
         return _NAMES[name]
     words = name.replace("_", " ").removesuffix(" bytes")
