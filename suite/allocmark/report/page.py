@@ -120,7 +120,7 @@ def filled(part: Part) -> Part:
     return replace(part, sections=shown, judged=judged, headlines=catalog.headlines(judged))
 
 
-def _tables(module: TableModule, panel: Panel, judged: Sequence[Judged]) -> list[Table]:
+def _tables(module: TableModule, panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     if specs := getattr(module, "TABLES", ()):
         made = [table for spec in specs if (table := spec.made(panel, judged)) is not None]
     else:

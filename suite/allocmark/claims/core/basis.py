@@ -86,9 +86,9 @@ def _words_of(counts: Sequence[int]) -> Text:
     if low != high:
         return Message("{low} to {high} readings each", low=f"{low:,}", high=f"{high:,}")
     if high == 1 and len(counts) == 1:
-        return Message("{count} reading", count="one")
+        return Message("{count} reading", count=Message("one"))
     if high == 1:
-        return Message("{count} reading each", count="one")
+        return Message("{count} reading each", count=Message("one"))
     if len(counts) == 1:
         return Message("{count} readings", count=f"{high:,}")
     return Message("{count} readings each", count=f"{high:,}")
