@@ -10,6 +10,7 @@ from allocmark.recording.importers.recording import BlockMap
 from allocmark.replays import breakdown_words
 from allocmark.replays.answer import ReplayAnswer
 from allocmark.replays.memory_breakdown import MemoryBreakdown, break_down
+from allocmark.schema.metrics.recording import FAILURE, PEAK
 
 _IN_JSON = {"inactive_split_bytes": "split_bytes", "pending_free_bytes": "stuck_bytes"}
 """What is named otherwise in the answer as JSON."""
@@ -46,9 +47,9 @@ def explain(answer: ReplayAnswer) -> Explanation | None:
         return _explanation(answer, "the recorded run", at_oom, recording.end_map)
     own = answer.recorded
     for tried in ([own] if own else []) + list(answer.settings):
-        for at in ("failure", "peak"):
+        for at in (FAILURE, PEAK):
             if at in tried.maps:
-                return _explanation(answer, tried.name, at == "failure", tried.maps[at])
+                return _explanation(answer, tried.name, at == FAILURE, tried.maps[at])
     return None
 
 

@@ -23,6 +23,9 @@ from allocmark.replays.non_allocator_memory import Term, in_words
 from allocmark.replays.ranking import ranked
 from allocmark.replays.settings import Setting
 from allocmark.schema.figure import Series
+from allocmark.schema.metrics import recording as names
+from allocmark.schema.metrics.fragmentation import MEMORY
+from allocmark.schema.notes import PEAK_EVENT
 from allocmark.system.errors import AllocmarkError
 from allocmark.system.units import format_bytes
 
@@ -128,9 +131,9 @@ def _answer(
     values = {n: f.value for n, f in found.items() if n in FIGURES and f.value is not None}
     reasons = {n: f.reason for n, f in found.items() if n in FIGURES and f.reason is not None}
     for failure in outcome.failures:
-        if failure.stage == "the smallest capacity":
+        if failure.stage == names.SEARCH:
             reasons["smallest_capacity_bytes"] = failure.reason
-        elif failure.stage == "the capacity asked for":
+        elif failure.stage == names.WITHIN:
             reasons["completes"] = failure.reason
         else:  # Between the stages: no ballast, say.
             for name in ("completes", "smallest_capacity_bytes"):
@@ -146,10 +149,10 @@ def _answer(
         reason = ". ".join(reason.split(". ")[:_SENTENCES])
         if reason.startswith("ran out of memory"):
             reason += "; the emulated driver has 1 TiB (--emulated)" * (not emulated)
-    if "driver_calls" not in {series.name for series in outcome.series}:
+    if names.DRIVER_CALLS not in {series.name for series in outcome.series}:
         reasons["driver_seconds"] = f"{setting.name} does not tell the sizes of its driver calls"
     series = {curve.name: curve.columns for curve in outcome.series}
-    calls = series.get("capacity_driver_calls", series.get("driver_calls"))
+    calls = series.get(names.CAPACITY_DRIVER_CALLS, series.get(names.DRIVER_CALLS))
     return SettingAnswer(
         setting,
         figures=values,
@@ -162,10 +165,10 @@ def _answer(
         error=str(outcome.notes.get("error", "")),
         in_force=str(outcome.notes.get("setting", "")),
         seconds=round(outcome.seconds, 3),
-        curve=series.get("capacity_memory", series.get("memory", {})),
+        curve=series.get(names.CAPACITY_MEMORY, series.get(MEMORY, {})),
         maps=_maps(outcome),
-        over_time=series.get("address_map", {}),
-        cells=series.get("address_cells", {}).get("kind", ()),
+        over_time=series.get(names.ADDRESS_MAP, {}),
+        cells=series.get(names.ADDRESS_CELLS, {}).get("kind", ()),
     )
 
 
@@ -173,15 +176,15 @@ def _maps(outcome: ChildOutcome) -> dict[str, BlockMap]:
     """Return the maps of blocks that a child sent, by what they are of."""
     found: dict[str, dict[str, Series]] = {}
     for series in outcome.series:
-        if series.name in ("segments", "blocks"):
+        if series.name in names.MAPS:
             found.setdefault(str(series.axes["at"]), {})[series.name] = series
-    failed = next((f.value for f in outcome.figures if f.metric == "failed_event"), None)
-    known = {"peak": outcome.notes.get("peak_event"), "failure": failed}
+    failed = next((f.value for f in outcome.figures if f.metric == names.FAILED_EVENT.name), None)
+    known = {names.PEAK: outcome.notes.get(PEAK_EVENT), names.FAILURE: failed}
     events = {at: int(event) for at, event in known.items() if event is not None}
     return {
-        at: BlockMap(events.get(at, -1), _rows(pair["segments"]), _rows(pair["blocks"]))
+        at: BlockMap(events.get(at, -1), _rows(pair[names.SEGMENTS]), _rows(pair[names.BLOCKS]))
         for at, pair in found.items()
-        if len(pair) == len(("segments", "blocks"))
+        if len(pair) == len(names.MAPS)
     }
 
 

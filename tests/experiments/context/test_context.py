@@ -14,7 +14,6 @@ import pytest
 from allocmark.cuda import driver
 from allocmark.experiments.catalog import experiment
 from allocmark.experiments.context import cause, processes, stages
-from allocmark.experiments.context import experiment as context_module
 from allocmark.experiments.context.experiment import PARTS_OF, Context
 from allocmark.experiments.context.subjects import (
     SUBJECTS,
@@ -25,6 +24,7 @@ from allocmark.experiments.context.subjects import (
     subject_of,
 )
 from allocmark.experiments.context.triggers import CALLS
+from allocmark.experiments.core import experiment as core_experiment
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.recorder import CLOCK, Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
@@ -231,14 +231,14 @@ def test_quick_has_enough_samples_for_an_interval() -> None:
 def test_a_missing_framework_is_the_reason(
     monkeypatch: pytest.MonkeyPatch, found: dict[str, Any], reason: str
 ) -> None:
-    monkeypatch.setattr(context_module, "installed", lambda framework: found)
+    monkeypatch.setattr(core_experiment, "installed", lambda framework: found)
     with pytest.raises(NotMeasurableError, match=reason):
         Context().requests("jax", PROFILES["quick"], [])
 
 
 def test_jax_does_not_take_everything_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"jax": "0.8.0", "jax cuda": "13"}
-    monkeypatch.setattr(context_module, "installed", lambda framework: found)
+    monkeypatch.setattr(core_experiment, "installed", lambda framework: found)
     for request in Context().requests("jax", PROFILES["quick"], []):
         assert request.environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
 

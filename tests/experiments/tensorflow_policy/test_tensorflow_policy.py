@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from allocmark.allocators.tensorflow_gpu import MODES
 from allocmark.experiments.catalog import experiment
+from allocmark.experiments.core import experiment as core_experiment
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.framework_programs import (
@@ -127,14 +128,14 @@ def test_it_is_an_experiment_of_the_suite(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_framework_that_is_missing_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy, "installed", lambda framework: {"tensorflow": None})
+    monkeypatch.setattr(core_experiment, "installed", lambda framework: {"tensorflow": None})
     with pytest.raises(NotMeasurableError, match="tensorflow is not installed here"):
         policy.EXPERIMENT.requests("tf-growth", PROFILES["quick"], [])
 
 
 def parts(subject: str, profile: str, monkeypatch: pytest.MonkeyPatch) -> list[Request]:
-    monkeypatch.setattr(policy, "installed", lambda framework: {framework: "1"})
-    monkeypatch.setattr(policy, "lacks_cuda", lambda framework, found: False)
+    monkeypatch.setattr(core_experiment, "installed", lambda framework: {framework: "1"})
+    monkeypatch.setattr(core_experiment, "lacks_cuda", lambda framework, found: False)
     return policy.EXPERIMENT.requests(subject, PROFILES[profile], [])
 
 

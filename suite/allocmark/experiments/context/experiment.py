@@ -31,16 +31,14 @@ from typing import Protocol
 
 from allocmark.allocators.base import Allocator
 from allocmark.experiments.context import cause, processes, stages, triggers
-from allocmark.experiments.context.subjects import SUBJECTS, Subject, subject_of
-from allocmark.experiments.core.experiment import Experiment, Profile
+from allocmark.experiments.context.subjects import SUBJECTS, subject_of
+from allocmark.experiments.core.experiment import Experiment, Profile, refuse_missing
 from allocmark.experiments.core.outcomes import UNFINISHED, cell_of, joined
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
-from allocmark.machine.stack import BARE, installed, lacks_cuda
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics.context import DRIVER, LAZY, LOADINGS, TORCH
-from allocmark.system.errors import NotMeasurableError
 
 __all__ = ["EXPERIMENT", "Context"]
 
@@ -96,7 +94,7 @@ class Context(Experiment):
     ) -> list[Request]:
         """Return the cold processes, the kinds of loading in turns, and one for each other part."""
         chosen = subject_of(subject)
-        _refuse_missing(chosen)
+        refuse_missing(chosen.framework)
         full = profile.name == _FULL
         loadings = LOADINGS if full or subject != "torch" else (LAZY,)
         processes = [(COLD, loading, _COLD_LIMIT_S) for loading in loadings]
@@ -127,16 +125,6 @@ class Context(Experiment):
                 why = _why(outcomes, part, axes.get("module_loading", LAZY))
                 figures.append(metric.missing(why, axes, meter, kind="sampled"))
         return figures
-
-
-def _refuse_missing(subject: Subject) -> None:
-    if subject.framework == BARE:
-        return
-    found = installed(subject.framework)
-    if not found[subject.framework]:
-        raise NotMeasurableError(f"{subject.framework} is not installed here")
-    if lacks_cuda(subject.framework, found):
-        raise NotMeasurableError(f"{subject.framework} is installed here without CUDA")
 
 
 def _expected(

@@ -10,8 +10,9 @@ from typing import ClassVar
 from allocmark.allocators.base import Allocator
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
-from allocmark.machine.stack import BARE
+from allocmark.machine.stack import BARE, installed, lacks_cuda
 from allocmark.schema.figure import Figure
+from allocmark.system.errors import NotMeasurableError
 from allocmark.system.units import GIB
 
 
@@ -114,3 +115,14 @@ class Experiment(ABC):
     def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
         """Return the document's figures: those of all children, unless a subclass joins them."""
         return [figure for outcome in outcomes for figure in outcome.figures]
+
+
+def refuse_missing(framework: str) -> None:
+    """Raise `NotMeasurableError` where a framework is not installed, or without CUDA."""
+    if framework == BARE:
+        return
+    found = installed(framework)
+    if not found.get(framework):
+        raise NotMeasurableError(f"{framework} is not installed here")
+    if lacks_cuda(framework, found):
+        raise NotMeasurableError(f"{framework} is installed here without CUDA")

@@ -111,11 +111,11 @@ class RecordedJob(Experiment):
             return
         with Ballast(request.device) as ballast:
             if capacity_bytes is not None:
-                with recorder.stage("the capacity asked for"):
+                with recorder.stage(metrics.WITHIN):
                     run.within(capacity_bytes, ballast)
             if seconds is None:
                 return
-            with recorder.stage("the smallest capacity"):
+            with recorder.stage(metrics.SEARCH):
                 run.search(seconds - (time.monotonic() - begin), ballast)
 
 
@@ -157,12 +157,12 @@ class _Run:
         self._serves_bytes = -(-held // STEP_BYTES) * STEP_BYTES
         if history is not None:
             self._figure(metrics.PEAK_SEGMENTS, history.peak_segments)
-            self._send_calls(history.counts, "")
+            self._send_calls(history.counts, metrics.DRIVER_CALLS)
             if draw:
                 restart(allocator)
                 self._map(history.peak_event, self._picture())
         elif Capability.CACHE not in allocator.capabilities:
-            self._send_calls(_uncached(script.trace), "")
+            self._send_calls(_uncached(script.trace), metrics.DRIVER_CALLS)
 
     def within(self, capacity_bytes: int, ballast: Ballast) -> None:
         """Run with that much left to it; note where it fails, if it does, and draw what is held.
@@ -182,7 +182,7 @@ class _Run:
         if self._has_history:
             driver_history.begin()
         last_event = len(self._script) - 1
-        fails = lambda held: self._send_map(held, "failure")  # noqa: E731
+        fails = lambda held: self._send_map(held, metrics.FAILURE)  # noqa: E731
         curve: dict[str, list[float]] = {"event": [], "requested": [], "reserved": []}
 
         picture = self._picture()
@@ -206,7 +206,7 @@ class _Run:
         history = driver_history.end(self._script, self._device) if self._has_history else None
         last = allocator.stats()
         if points:
-            self._recorder.series("capacity_memory", {}, **curve)
+            self._recorder.series(metrics.CAPACITY_MEMORY, {}, **curve)
         if picture is not None:
             picture.send(self._recorder)
         self._figure(metrics.COMPLETES, int(done.completed))
@@ -219,7 +219,7 @@ class _Run:
             self._figure(metrics.CAPACITY_PEAK_RESERVED_BYTES, last.peak_reserved_bytes)
         if history is not None:
             self._figure(metrics.CAPACITY_PEAK_SEGMENTS, history.peak_segments)
-            self._send_calls(history.counts, "capacity_")
+            self._send_calls(history.counts, metrics.CAPACITY_DRIVER_CALLS)
         if done.failed_event is not None:
             self._fails_bytes = max(self._fails_bytes, capacity_bytes)
             self._figure(metrics.FAILED_EVENT, done.failed_event)
@@ -259,10 +259,9 @@ class _Run:
         self._figure(metrics.SMALLEST_CAPACITY_BYTES, found.serves_bytes, flags)
         self._figure(metrics.RESOLUTION_BYTES, found.serves_bytes - found.fails_bytes)
 
-    def _send_calls(self, counts: Mapping[tuple[int, int], int], prefix: str) -> None:
+    def _send_calls(self, counts: Mapping[tuple[int, int], int], name: str) -> None:
         kinds, sizes = zip(*sorted(counts), strict=True) if counts else ((), ())
         calls = [counts[key] for key in sorted(counts)]
-        name = f"{prefix}driver_calls"
         self._recorder.series(name, {}, kind=kinds, size=sizes, calls=calls)
 
     def _picture(self) -> AddressMap | None:
@@ -273,7 +272,7 @@ class _Run:
         if event < 0:
             return
         self._recorder.note(notes.PEAK_EVENT, event)
-        draw = lambda held: self._send_map(held, "peak")  # noqa: E731
+        draw = lambda held: self._send_map(held, metrics.PEAK)  # noqa: E731
         points = spaced(event + 1, address_map.POINTS) if picture is not None else []
         observe = picture.take if picture is not None else None
         replay_until(self._script, self._allocator, event, draw, observe=observe, points=points)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.experiments.core.recorder import Recorder
+from allocmark.schema.metrics.recording import ADDRESS_CELLS, ADDRESS_MAP
 
 CELLS = 160
 POINTS = 120
@@ -59,9 +60,9 @@ class AddressMap:
         live, cached, split, stuck = zip(*totals, strict=True) if totals else ((), (), (), ())
         events = [event for event, _rows in self._taken]
         columns = {"live": live, "cached": cached, "split": split, "stuck": stuck}
-        recorder.series("address_map", {}, event=events, **columns)
+        recorder.series(ADDRESS_MAP, {}, event=events, **columns)
         kinds = cells([rows for _event, rows in self._taken])
-        recorder.series("address_cells", {}, kind=kinds.ravel().tolist())
+        recorder.series(ADDRESS_CELLS, {}, kind=kinds.ravel().tolist())
 
 
 def cells(maps: list[Rows]) -> NDArray[np.int64]:

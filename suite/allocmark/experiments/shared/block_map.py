@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.schema.figure import Axis
+from allocmark.schema.metrics.recording import BLOCKS, SEGMENTS
 
 _STATES = {"inactive": 0, "active_allocated": 1}
 _WAITING = 2
@@ -35,8 +36,8 @@ def send(
             requested = block.get("requested_size", size) if state else 0
             blocks.append((at, size, requested, state, block_at.get(at, -1) if state else -1))
             at += size
-    _series(recorder, "segments", axes, ("address", "size", "stream"), segments)
-    _series(recorder, "blocks", axes, ("address", "size", "requested", "state", "block"), blocks)
+    _series(recorder, SEGMENTS, axes, ("address", "size", "stream"), segments)
+    _series(recorder, BLOCKS, axes, ("address", "size", "requested", "state", "block"), blocks)
 
 
 def _series(

@@ -17,7 +17,7 @@ from typing import Any
 
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.tensorflow_gpu import LIMIT, MODES
-from allocmark.experiments.core.experiment import Profile
+from allocmark.experiments.core.experiment import Profile, refuse_missing
 from allocmark.experiments.core.parts import ExperimentOfParts
 from allocmark.experiments.core.request import Request
 from allocmark.experiments.shared.framework_programs import OTHER_WAYS, SUBJECTS, framework_of
@@ -26,9 +26,7 @@ from allocmark.experiments.tensorflow_policy.pairs import Pairs
 from allocmark.experiments.tensorflow_policy.points import Points
 from allocmark.experiments.tensorflow_policy.steps import Cold, Steps, WithoutRetry
 from allocmark.machine.frameworks import why_absent
-from allocmark.machine.stack import installed, lacks_cuda
 from allocmark.schema.metrics import tensorflow_policy as metrics
-from allocmark.system.errors import NotMeasurableError
 
 __all__ = ["EXPERIMENT", "TensorFlowPolicy"]
 
@@ -58,7 +56,7 @@ class TensorFlowPolicy(ExperimentOfParts):
         self, subject: str, profile: Profile, allocators: Sequence[Allocator]
     ) -> list[Request]:
         """Return the processes. Raises `NotMeasurableError` where the framework is missing."""
-        _refuse_missing(framework_of(subject))
+        refuse_missing(framework_of(subject))
         return [self.request(subject, parameters) for parameters in _parameters(subject, profile)]
 
 
@@ -80,14 +78,6 @@ def _parameters(subject: str, profile: Profile) -> list[dict[str, Any]]:
         chosen += [{"part": Combined.name, "setting": setting} for setting in COMBINATIONS]
     chosen.append({"part": Pairs.name, "seconds": list(SUBJECTS)})
     return chosen
-
-
-def _refuse_missing(framework: str) -> None:
-    found = installed(framework)
-    if not found.get(framework):
-        raise NotMeasurableError(f"{framework} is not installed here")
-    if lacks_cuda(framework, found):
-        raise NotMeasurableError(f"{framework} is installed here without CUDA")
 
 
 EXPERIMENT = TensorFlowPolicy()

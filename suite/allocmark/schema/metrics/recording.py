@@ -9,6 +9,15 @@ from allocmark.schema.metric import metric
 EXPERIMENT = "replay_recording"
 _sampled = partial(metric, EXPERIMENT, "sampled")
 
+WITHIN, SEARCH = "the capacity asked for", "the smallest capacity"
+"""Stages whose failures are the reasons of ``completes`` and of the smallest capacity."""
+DRIVER_CALLS, CAPACITY_DRIVER_CALLS = "driver_calls", "capacity_driver_calls"
+CAPACITY_MEMORY = "capacity_memory"
+ADDRESS_MAP, ADDRESS_CELLS = "address_map", "address_cells"
+MAPS = SEGMENTS, BLOCKS = ("segments", "blocks")
+"""Series of torch's segments and blocks, axis ``at``: where the run failed, or at its peak."""
+FAILURE, PEAK = "failure", "peak"
+
 SMALLEST_CAPACITY_BYTES = _sampled(
     "smallest_capacity_bytes", "least memory, context apart, in which it completes"
 )
