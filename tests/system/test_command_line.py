@@ -51,6 +51,11 @@ def test_an_exit_code_is_kept() -> None:
     assert run(sys.exit) == EXIT_FINE
 
 
+def test_the_last_words_of_a_library_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(lambda: sys.exit("no such device")) == EXIT_UNCLEAR
+    assert capsys.readouterr().err == "no such device\n"
+
+
 @pytest.mark.parametrize("is_reported", [True, False])
 def test_an_error_is_one_sentence_unless_it_has_been_reported(
     is_reported: bool, capsys: pytest.CaptureFixture[str]

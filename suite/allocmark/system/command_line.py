@@ -80,7 +80,11 @@ def run(program: Callable[[], object]) -> int:
         finally:
             sys.stdout.flush()
     except SystemExit as ended:  # How typer ends.
-        return ended.code if isinstance(ended.code, int) else EXIT_FINE
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or EXIT_FINE
+        with suppress(OSError):
+            print(ended.code, file=sys.stderr)
+        return EXIT_UNCLEAR
     except BrokenPipeError:
         # What is still buffered goes nowhere, else the interpreter complains at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
