@@ -37,7 +37,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     """Both frameworks are there; returns the sessions in which something would be measured."""
     opened: list[Session] = []
 
-    def measure(session: Session, chosen: Sequence[Any], *rest: object) -> Iterator[Path]:
+    def measure(session: Session, chosen: Sequence[Any]) -> Iterator[Path]:
         if session not in opened:
             opened.append(session)
         yield from (Path(experiment.name) for experiment in chosen)
@@ -114,9 +114,9 @@ def test_a_filtered_run_that_was_cut_off_is_carried_on_by_the_same_command(
         patch.setattr(run, "mark_rest", lambda *what: marked.append(what))
         with pytest.raises(RunStoppedError):
             run_command.run(asked("latency", "streams"))
-    ((_, chosen, _, only),) = marked
+    ((session, chosen),) = marked
     assert [experiment.name for experiment in chosen] == ["latency", "streams"]
-    assert only == ["torch-native"]  # Nothing is said of what nobody asked for.
+    assert session.only == ["torch-native"]  # Nothing is said of what nobody asked for.
     begun = run_state.read(results / "gpu" / "stack-of-torch" / "quick")
     assert begun and begun.finished is None
     run_command.run(asked("latency"))  # Another command has nothing to carry on.

@@ -84,9 +84,10 @@ def measure(
             "run",
             Lines(stream),
             allocator_file=faulty,
+            allocators=select(names, faulty),
+            only=names,
         )
-        allocators = select(names, faulty)
-        paths = list(measure_experiments(opened, [ImpatientLatency()], allocators, names))
+        paths = list(measure_experiments(opened, [ImpatientLatency()]))
     found = [documents.read(path) for path in paths]
     return {document.subject: document for document in found}
 

@@ -34,8 +34,8 @@ neighbour = subprocess.Popen([sys.executable, "-c", {_NEIGHBOUR!r}], stdin=subpr
     stdout=subprocess.PIPE, text=True)
 assert neighbour.stdout.readline() == "ready\\n"
 session = Session(Path(sys.argv[1]), read_stack("cuda", 0), PROFILES["quick"], "run",
-    Lines(sys.stderr), takes_over=False)
-for path in measure_experiments(session, [Cells("fragmentation", [])], list(registry().values())):
+    Lines(sys.stderr), takes_over=False, allocators=list(registry().values()))
+for path in measure_experiments(session, [Cells("fragmentation", [])]):
     if neighbour.poll() is None:
         neighbour.send_signal(signal.SIGKILL)
         neighbour.wait()

@@ -112,7 +112,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
 
 
 def measured(opened: Session, experiment: Experiment | None = None) -> list[Document]:
-    return [documents.read(p) for p in measure_experiments(opened, [experiment or Fake()], [])]
+    return [documents.read(p) for p in measure_experiments(opened, [experiment or Fake()])]
 
 
 class Mixed(Fake):
@@ -136,7 +136,7 @@ def test_a_stack_holds_the_subjects_of_its_share(
 ) -> None:
     found = measured(replace(opened, share=share), Mixed())
     assert [document.subject for document in found] == expected
-    mark_rest(replace(opened, share=share), [Mixed()], [])
+    mark_rest(replace(opened, share=share), [Mixed()])
     assert len(list(opened.results.rglob("*.json.gz"))) == len(expected)
 
 
@@ -153,14 +153,14 @@ def test_a_document_says_what_it_was_taken_under(opened: Session) -> None:
 
 
 def test_only_the_chosen_subjects_are_measured(opened: Session) -> None:
-    paths = list(measure_experiments(opened, [Fake()], [], ["c", "z"]))
+    paths = list(measure_experiments(replace(opened, only=["c", "z"]), [Fake()]))
     assert [path.name for path in paths] == ["fake.c.json.gz"]
 
 
 def test_a_run_carried_on_takes_over_what_it_has(
     opened: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = next(measure_experiments(opened, [Fake()], [])).read_bytes()
+    kept = next(measure_experiments(opened, [Fake()])).read_bytes()
     monkeypatch.setattr(session, "launch_all", answering(note="second"))
     first, second, _ = measured(opened)
     assert first.conditions["notes"]["same"] == "n"
@@ -233,7 +233,7 @@ def test_a_full_disk_stops_with_a_sentence_and_keeps_what_was_saved(
 
     monkeypatch.setattr(documents, "write", full)
     with pytest.raises(RunStoppedError, match="disk is full") as stopped:
-        list(measure_experiments(opened, [Fake()], []))
+        list(measure_experiments(opened, [Fake()]))
     assert stopped.value.exit_code == 3
     assert opened.path(Fake(), "a").exists()
     assert not opened.path(Fake(), "b").exists()
@@ -262,8 +262,8 @@ def test_the_handlers_are_given_back_after_a_run_that_was_not_stopped() -> None:
 
 
 def test_the_rest_of_a_stopped_run_says_why_and_is_measured_later(opened: Session) -> None:
-    kept = next(measure_experiments(opened, [Fake()], [])).read_bytes()
-    mark_rest(opened, [Fake()], [])
+    kept = next(measure_experiments(opened, [Fake()])).read_bytes()
+    mark_rest(opened, [Fake()])
     assert opened.path(Fake(), "a").read_bytes() == kept
     marked = documents.read(opened.path(Fake(), "c"))
     assert marked.failures == [Failure(NOT_REACHED, "the run was stopped before this was measured")]
@@ -271,7 +271,7 @@ def test_the_rest_of_a_stopped_run_says_why_and_is_measured_later(opened: Sessio
 
 
 def test_of_what_was_not_asked_for_nothing_is_said(opened: Session) -> None:
-    mark_rest(opened, [Fake()], [], ["b"])
+    mark_rest(replace(opened, only=["b"]), [Fake()])
     assert [path.name for path in opened.results.rglob("*.json.gz")] == ["fake.b.json.gz"]
 
 
@@ -282,7 +282,7 @@ def test_marking_stops_quietly_on_a_full_disk(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(documents, "write", full)
-    mark_rest(opened, [Fake()], [])
+    mark_rest(opened, [Fake()])
     assert not list(opened.results.rglob("*"))
 
 

@@ -167,11 +167,16 @@ def main(name: str, results: str, cells: str) -> None:
     """Measure all cells of an experiment; the documents lie below `results`."""
     profile = PROFILES[SHORT[name].profile]
     session = Session(
-        *(Path(results), read_stack("cuda", 0), profile, "run", Lines(sys.stderr)),
+        results=Path(results),
+        stack=read_stack("cuda", 0),
+        profile=profile,
+        run="run",
+        progress=Lines(sys.stderr),
         takes_over=False,
+        allocators=list(registry().values()),
     )
     made = Cells(name, json.loads(cells))
-    for path in measure_experiments(session, [made], list(registry().values())):
+    for path in measure_experiments(session, [made]):
         print(path)
 
 

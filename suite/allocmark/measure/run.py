@@ -127,18 +127,18 @@ def _begin(
             since=since,
             allocator_file=plan.allocator_file,
             share=share,
+            allocators=plan.allocators,
+            only=plan.subjects,
         )
         for (share, stack), (run, takes_over, since) in zip(stacks.items(), joined, strict=True)
     }
 
 
 def _measure(plan: Plan, sessions: Mapping[Share, Session]) -> Measured:
-    what = (plan.experiments, plan.allocators, plan.subjects)
+    chosen = plan.experiments
     try:
-        return {
-            share: list(measure_experiments(session, *what)) for share, session in sessions.items()
-        }
+        return {s: list(measure_experiments(session, chosen)) for s, session in sessions.items()}
     except (KeyboardInterrupt, RunStoppedError):
         for session in sessions.values():
-            mark_rest(session, *what)
+            mark_rest(session, chosen)
         raise

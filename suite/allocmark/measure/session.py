@@ -49,7 +49,7 @@ class Session:
 
     `run` is the id that groups them; `takes_over` says whether documents that already carry it
     count as done, those begun at `since` (UTC in ISO 8601) or later; `share` says which subjects
-    are measured under this stack.
+    are measured under this stack, `only` names those requested, None: all.
     """
 
     results: Path
@@ -62,6 +62,8 @@ class Session:
     device: int = 0
     allocator_file: Path | None = None
     share: Share | None = None  # None: all subjects are measured under this stack.
+    allocators: Sequence[Allocator] = ()
+    only: Collection[str] | None = None
 
     def path(self, experiment: Experiment, subject: str) -> Path:
         """Return where one document lies."""
@@ -82,22 +84,14 @@ def subjects_of(
     return [s for s in subjects if not share or share.holds(experiment.framework(s, allocators))]
 
 
-def measure_experiments(
-    session: Session,
-    experiments: Iterable[Experiment],
-    allocators: Sequence[Allocator],
-    only: Collection[str] | None = None,
-) -> Iterator[Path]:
-    """Measure the subjects (those of `only`, where it is given), one document after another.
+def measure_experiments(session: Session, experiments: Iterable[Experiment]) -> Iterator[Path]:
+    """Measure the subjects, one document after another.
 
     Raises `RunStoppedError` where the disk is full; everything finished before is saved.
     """
     # All are read first, also where none is taken over: one of a newer allocmark, or
     # one that cannot be read, ends the run before anything replaces it.
-    tasks = [
-        _planned(session, task, allocators)
-        for task in _tasks(session, experiments, allocators, only)
-    ]
+    tasks = [_planned(session, task) for task in _tasks(session, experiments)]
     # One queue for all: the processes of the next documents import while this one's measure.
     with closing(launch_all([r for task in tasks for r in task.requests])) as outcomes:
         for task in tasks:
@@ -110,17 +104,12 @@ def measure_experiments(
             yield task.path
 
 
-def mark_rest(
-    session: Session,
-    experiments: Iterable[Experiment],
-    allocators: Sequence[Allocator],
-    only: Collection[str] | None = None,
-) -> None:
+def mark_rest(session: Session, experiments: Iterable[Experiment]) -> None:
     """Say of each subject without a document that the run was stopped, as far as the disk allows.
 
     The subjects are those of `measure_experiments`.
     """
-    for task in _tasks(session, experiments, allocators, only):
+    for task in _tasks(session, experiments):
         try:
             if not task.path.exists():
                 stopped = [Failure(NOT_REACHED, _STOPPED_BEFORE)]
@@ -145,25 +134,20 @@ class _Task:
     failures: Sequence[Failure] = ()
 
 
-def _tasks(
-    session: Session,
-    experiments: Iterable[Experiment],
-    allocators: Sequence[Allocator],
-    only: Collection[str] | None,
-) -> Iterator[_Task]:
+def _tasks(session: Session, experiments: Iterable[Experiment]) -> Iterator[_Task]:
     for experiment in experiments:
-        subjects = subjects_of(session.share, experiment, allocators, session.profile)
-        chosen = [subject for subject in subjects if only is None or subject in only]
+        subjects = subjects_of(session.share, experiment, session.allocators, session.profile)
+        chosen = [s for s in subjects if session.only is None or s in session.only]
         for number, subject in enumerate(chosen, 1):
             title = f"{experiment.name} {subject} ({number}/{len(chosen)})"
             yield _Task(experiment, subject, session.path(experiment, subject), title)
 
 
-def _planned(session: Session, task: _Task, allocators: Sequence[Allocator]) -> _Task:
+def _planned(session: Session, task: _Task) -> _Task:
     if _is_of_this_run(task.path, session) and session.takes_over:
         return replace(task, is_done=True)
     try:
-        return replace(task, requests=_requests(session, task, allocators))
+        return replace(task, requests=_requests(session, task))
     except NotMeasurableError as error:
         return replace(task, failures=[Failure(START, str(error))])
 
@@ -185,9 +169,9 @@ def _is_of_this_run(path: Path, session: Session) -> bool:
     )
 
 
-def _requests(session: Session, task: _Task, allocators: Sequence[Allocator]) -> list[Request]:
+def _requests(session: Session, task: _Task) -> list[Request]:
     experiment = task.experiment
-    requests = experiment.requests(task.subject, session.profile, allocators)
+    requests = experiment.requests(task.subject, session.profile, session.allocators)
     scaled = bool(requests) and experiment.scales_to_core_speed
     speed_ns = core_speed_ns(session.results, session.stack.machine) if scaled else None
     return [
