@@ -80,9 +80,7 @@ class CudaMallocAsync(Allocator):
 
     def native(self) -> NativeCalls:
         return NativeCalls(
-            "runtime-async",
-            runtime.address("cudaMallocAsync"),
-            runtime.address("cudaFreeAsync"),
+            "runtime-async", runtime.address("cudaMallocAsync"), runtime.address("cudaFreeAsync")
         )
 
     def _get(self, attribute: int) -> int:

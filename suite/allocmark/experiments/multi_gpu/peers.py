@@ -171,10 +171,7 @@ def _timed(size: int, samples: int) -> dict[str, Any]:
             frees.append(end - made)
     except DeviceOutOfMemoryError as error:
         return {"reason": str(error)}
-    return {
-        metrics.MALLOC_NS.name: mallocs[_WARM_UP:],
-        metrics.FREE_NS.name: frees[_WARM_UP:],
-    }
+    return {metrics.MALLOC_NS.name: mallocs[_WARM_UP:], metrics.FREE_NS.name: frees[_WARM_UP:]}
 
 
 def _send_times(rows: Sequence[Mapping[str, Any]], recorder: Recorder) -> None:

@@ -23,10 +23,7 @@ from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE
-from allocmark.experiments.core.allocator_experiment import (
-    AllocatorExperiment,
-    is_base,
-)
+from allocmark.experiments.core.allocator_experiment import AllocatorExperiment, is_base
 from allocmark.experiments.core.experiment import Profile
 from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Cell, Recorder

@@ -14,7 +14,7 @@ from allocmark.experiments.tensorflow_policy.program_part import (
     send_refused,
     used_bytes,
 )
-from allocmark.experiments.tensorflow_policy.readings import Readings, added
+from allocmark.experiments.tensorflow_policy.readings import Readings, Value, added
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.metrics import tensorflow_policy as metrics
 
@@ -91,32 +91,18 @@ class Combined(TensorFlowPart):
         yield axes, (metrics.SETTING_REFUSED, metrics.COMBINED_FIRST_TENSOR_BYTES)
 
 
-def send_above_limit(readings: Readings, gpu_bytes: int, recorder: Recorder) -> None:
-    """Send what is held beyond the limit at the live peak, and how much of it is the context."""
+def above_limit(readings: Readings, gpu_bytes: int) -> Iterator[Value]:
+    """Yield what is held beyond the limit at the live peak, and how much of it is the context."""
     limit = limit_bytes(gpu_bytes)
-    recorder.reading(metrics.LIMIT_BYTES, _SET, {}, limit)
+    yield metrics.LIMIT_BYTES, _SET, {}, limit
     for meter in _METERS:
         whole = added(readings, metrics.LIVE_PEAK, metrics.IMPORTED, meter)
         context = added(readings, metrics.CREATED, metrics.IMPORTED, meter)
-        values: Mapping[str, int | str]
-        if isinstance(whole, str):
-            values = dict.fromkeys(metrics.WHYS, whole)
-        elif isinstance(context, str):
-            values = dict.fromkeys(metrics.WHYS, context)
-        else:
-            values = {
-                metrics.ALL: whole - limit,
-                metrics.CONTEXT: context,
-                metrics.REST: whole - limit - context,
-            }
-        for why, value in values.items():
-            axes = {"why": why, "meter": meter}
-            recorder.reading(metrics.ABOVE_LIMIT_BYTES, meter, axes, value)
-
-
-def above_cells() -> Iterator[Cell]:
-    """Yield the cells of `send_above_limit`."""
-    yield {}, (metrics.LIMIT_BYTES,)
-    for meter in _METERS:
         for why in metrics.WHYS:
-            yield {"why": why, "meter": meter}, (metrics.ABOVE_LIMIT_BYTES,)
+            value: int | str
+            if isinstance(whole, str) or isinstance(context, str):
+                value = whole if isinstance(whole, str) else context
+            else:
+                beyond = {metrics.ALL: whole - limit, metrics.CONTEXT: context}
+                value = beyond.get(why, whole - limit - context)
+            yield metrics.ABOVE_LIMIT_BYTES, meter, {"why": why, "meter": meter}, value

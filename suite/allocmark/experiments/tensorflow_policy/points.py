@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import product
 
 from allocmark.allocators.tensorflow_gpu import LIMIT
 from allocmark.experiments.core.recorder import Cell, Recorder
 from allocmark.experiments.shared.framework_programs import tensor_set
-from allocmark.experiments.tensorflow_policy.limits import above_cells, send_above_limit
+from allocmark.experiments.tensorflow_policy.limits import above_limit
 from allocmark.experiments.tensorflow_policy.program_part import PolicyPart, device_bytes
 from allocmark.experiments.tensorflow_policy.readings import (
     BEFORE_DEVICE,
     HAS_ENDED,
     PointReading,
     Readings,
+    Value,
     Watch,
     added,
     walk,
@@ -60,7 +62,8 @@ class Points(PolicyPart):
                     readings[point] = reading
                     if isinstance(reading, str) and point != metrics.EMPTIED:
                         recorder.failure(point, reading)
-            _Sender(readings, gpu_bytes, recorder).send()
+            for metric, meter, axes, value in self._values(readings, gpu_bytes):
+                recorder.reading(metric, meter, axes, value)
             recorder.reading(metrics.LIVE_BYTES, _SET, {}, sum(tensor_set(gpu_bytes)))
             for other in others:
                 with recorder.stage("another way"):
@@ -68,26 +71,26 @@ class Points(PolicyPart):
         finally:
             for each in self._workers:
                 each.close()
-        if self.subject == LIMIT:
-            send_above_limit(readings, gpu_bytes, recorder)
 
     def cells(self) -> Iterator[Cell]:
         yield {}, (metrics.LIVE_BYTES,)
-        for point in metrics.POINTS:
-            for meter in METERS:
-                axes = {"point": point, "meter": meter}
-                yield axes, (metrics.HELD_BYTES, metrics.SINCE_DEVICE_BYTES)
-            inside = (metrics.TAKEN_SHARE, metrics.HOST_BYTES, metrics.OTHER_GPUS_BYTES)
-            yield {"point": point}, inside
-            for counter in metrics.COUNTERS:
-                yield {"point": point, "counter": counter}, (metrics.COUNTER_BYTES,)
-        for after in metrics.AFTER:
-            for meter in METERS:
-                yield {"after": after, "meter": meter}, (metrics.RETURNED_BYTES,)
+        for metric, _, axes, _ in self._values({}, gpu_bytes=1):
+            yield axes, (metric,)
         if self.parameters["way"]:
             yield {"way": self.parameters["way"]}, (metrics.MODES_AGREE,)
+
+    def _values(self, readings: Readings, gpu_bytes: int) -> Iterator[Value]:
+        """Yield every figure of the points; without readings each is a reason."""
+        for point in metrics.POINTS:
+            yield from _outside(readings, point, gpu_bytes)
+            yield from _inside(readings, point)
+        for after, meter in product(metrics.AFTER, METERS):
+            more = added(readings, after, metrics.LIVE_PEAK, meter)
+            if not isinstance(more, str):
+                more = -more if more <= 0 else _MORE
+            yield metrics.RETURNED_BYTES, meter, {"after": after, "meter": meter}, more
         if self.subject == LIMIT:
-            yield from above_cells()
+            yield from above_limit(readings, gpu_bytes)
 
 
 def _compare(other_way: Worker, watch: Watch, readings: Readings, recorder: Recorder) -> None:
@@ -110,64 +113,47 @@ def _compare(other_way: Worker, watch: Watch, readings: Readings, recorder: Reco
     recorder.reading(metrics.MODES_AGREE, NVML_DEVICE, axes, agree)
 
 
-class _Sender:
-    """Turns readings into figures."""
+def _outside(readings: Readings, point: str, gpu_bytes: int) -> Iterator[Value]:
+    """Yield what the meters of device memory show at a point."""
+    for meter in METERS:
+        axes = {"point": point, "meter": meter}
+        held = added(readings, point, metrics.IMPORTED, meter)
+        yield metrics.HELD_BYTES, meter, axes, held
+        since = added(readings, point, metrics.CREATED, meter)
+        since = HAS_ENDED if point == metrics.ENDED else since
+        yield metrics.SINCE_DEVICE_BYTES, meter, axes, since
+        if meter == NVML_DEVICE:
+            share = held if isinstance(held, str) else held / gpu_bytes
+            yield metrics.TAKEN_SHARE, meter, {"point": point}, share
 
-    def __init__(self, readings: Readings, gpu_bytes: int, recorder: Recorder) -> None:
-        self._readings, self._gpu_bytes, self._recorder = readings, gpu_bytes, recorder
 
-    def send(self) -> None:
-        """Send every cell, with its value or its reason."""
-        for point in metrics.POINTS:
-            for meter in METERS:
-                axes: dict[str, Axis] = {"point": point, "meter": meter}
-                held = added(self._readings, point, metrics.IMPORTED, meter)
-                self._recorder.reading(metrics.HELD_BYTES, meter, axes, held)
-                since = added(self._readings, point, metrics.CREATED, meter)
-                since = HAS_ENDED if point == metrics.ENDED else since
-                self._recorder.reading(metrics.SINCE_DEVICE_BYTES, meter, axes, since)
-                if meter == NVML_DEVICE:
-                    share = held if isinstance(held, str) else held / self._gpu_bytes
-                    self._recorder.reading(metrics.TAKEN_SHARE, meter, {"point": point}, share)
-            self._inside(point)
-        for after in metrics.AFTER:
-            for meter in METERS:
-                more = added(self._readings, after, metrics.LIVE_PEAK, meter)
-                if not isinstance(more, str):
-                    more = -more if more <= 0 else _MORE
-                axes = {"after": after, "meter": meter}
-                self._recorder.reading(metrics.RETURNED_BYTES, meter, axes, more)
-
-    def _inside(self, point: str) -> None:
-        """Send what only the process itself knows, and what was taken on other GPUs."""
-        reading = self._readings.get(point, BEFORE_DEVICE)
-        host: int | str
-        others: int | str
-        counters: Mapping[str, int | str]
+def _inside(readings: Readings, point: str) -> Iterator[Value]:
+    """Yield what only the process itself knows, and what was taken on other GPUs."""
+    reading = readings.get(point, BEFORE_DEVICE)
+    for counter in metrics.COUNTERS:
+        axes = {"point": point, "counter": counter}
         if isinstance(reading, str):
-            counters = dict.fromkeys(metrics.COUNTERS, reading)
-            host = others = reading
+            yield metrics.COUNTER_BYTES, _COUNTER_METER, axes, reading
         else:
-            counters = {
-                counter: reading.counters.get(counter, _why_no_counter(point))
-                for counter in metrics.COUNTERS
-            }
-            host = HAS_ENDED if reading.host is None else reading.host
-            others = self._on_other_gpus(reading)
-        axes: dict[str, Axis] = {"point": point}
-        for counter, value in counters.items():
-            place = {**axes, "counter": counter}
-            self._recorder.reading(metrics.COUNTER_BYTES, _COUNTER_METER, place, value)
-        self._recorder.reading(metrics.HOST_BYTES, _HOST, axes, host)
-        self._recorder.reading(metrics.OTHER_GPUS_BYTES, NVML_DEVICE, axes, others)
+            value = reading.counters.get(counter, _why_no_counter(point))
+            yield metrics.COUNTER_BYTES, _COUNTER_METER, axes, value
+    host: int | str
+    others: int | str
+    if isinstance(reading, str):
+        host = others = reading
+    else:
+        host = HAS_ENDED if reading.host is None else reading.host
+        others = _on_other_gpus(readings[metrics.IMPORTED], reading)
+    yield metrics.HOST_BYTES, _HOST, {"point": point}, host
+    yield metrics.OTHER_GPUS_BYTES, NVML_DEVICE, {"point": point}, others
 
-    def _on_other_gpus(self, now: PointReading) -> int | str:
-        begin = self._readings[metrics.IMPORTED]
-        if isinstance(begin, str):
-            return begin
-        if begin.others is None or now.others is None:
-            return _ONE_GPU
-        return now.others - begin.others
+
+def _on_other_gpus(begin: PointReading | str, now: PointReading) -> int | str:
+    if isinstance(begin, str):
+        return begin
+    if begin.others is None or now.others is None:
+        return _ONE_GPU
+    return now.others - begin.others
 
 
 def _why_no_counter(point: str) -> str:

@@ -14,6 +14,8 @@ from allocmark.experiments.core.recorder import in_words
 from allocmark.experiments.tensorflow_policy.worker import Worker
 from allocmark.meters.memory import MemoryMeters, settled
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
+from allocmark.schema.figure import Axis
+from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import tensorflow_policy as metrics
 from allocmark.system.errors import NoGpuError, NotMeasurableError
 
@@ -46,6 +48,8 @@ class PointReading:
 
 Readings = Mapping[str, PointReading | str]
 """By point: what it showed, or why it was not read."""
+Value = tuple[Metric, str, Mapping[str, Axis], float | str]
+"""A figure of readings: its metric, meter and axes, and the value or the reason why not."""
 
 
 class Watch:

@@ -162,10 +162,7 @@ def _decode(weights: dict[str, list[Tensor]], active: list[_Request], cuda: Any)
 
 
 def _queries(
-    weights: dict[str, list[Tensor]],
-    layer: int,
-    hidden: Tensor,
-    places: list[tuple[Tensor, slice]],
+    weights: dict[str, list[Tensor]], layer: int, hidden: Tensor, places: list[tuple[Tensor, slice]]
 ) -> Tensor:
     """Return the queries ``(heads, rows, head)``; keys and values go to their places.
 
