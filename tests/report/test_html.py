@@ -27,9 +27,9 @@ from allocmark.report.webpage.writer import render
 from allocmark.schema.figure import Figure
 from allocmark.schema.flags import UNSETTLED
 from allocmark.store import csv_text
-from allocmark.store.frame import FLAG_SEPARATOR, load
+from allocmark.store.frame import load
 from allocmark.store.number_text import format_value
-from allocmark.store.table import Cell, Table
+from allocmark.store.table import FLAG_SEPARATOR, Cell, Table
 from allocmark.system.message import LANGUAGES
 from tests.support import html_samples
 from tests.support import report_samples as samples

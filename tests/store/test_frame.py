@@ -18,7 +18,8 @@ import pytest
 from allocmark.schema.documents import Document, path_of, write
 from allocmark.schema.figure import Figure, Series
 from allocmark.store import reading
-from allocmark.store.frame import FIXED_COLUMNS, Store, load
+from allocmark.store.frame import Store, load
+from allocmark.store.frame_columns import FIXED_COLUMNS
 from allocmark.system.errors import AllocmarkError
 
 

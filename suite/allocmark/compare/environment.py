@@ -93,21 +93,21 @@ def _readings(document: Document) -> list[Mapping[str, Any]]:
 
 def slowed(document: Document) -> list[str]:
     """Return why the GPU was slowed down before or after it was measured."""
-    told = [reading.get("slowed_by") for reading in _readings(document)]
-    return [str(why) for reasons in told if isinstance(reasons, list) for why in reasons]
+    every = [reading.get("slowed_by") for reading in _readings(document)]
+    return [str(why) for reasons in every if isinstance(reasons, list) for why in reasons]
 
 
 def others(document: Document) -> int:
     """Return how many other processes used the GPU then, at most."""
-    told = [reading.get("other_processes") for reading in _readings(document)]
-    return max((count for count in told if isinstance(count, int)), default=0)
+    counts = [reading.get("other_processes") for reading in _readings(document)]
+    return max((count for count in counts if isinstance(count, int)), default=0)
 
 
 def _middle(side: RunSet, name: str) -> float | None:
     """Return the median of a clock right after measuring: before, an idle GPU has a low one."""
     after = [s.document.conditions.get("after") for s in side.sources]
-    told = [reading.get(name) for reading in after if isinstance(reading, Mapping)]
-    clocks = [clock for clock in told if isinstance(clock, int | float)]
+    every = [reading.get(name) for reading in after if isinstance(reading, Mapping)]
+    clocks = [clock for clock in every if isinstance(clock, int | float)]
     return median(clocks) if clocks else None
 
 

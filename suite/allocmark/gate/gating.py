@@ -17,7 +17,7 @@ from allocmark.system.garbage import no_garbage_collection
 
 Outcome = Literal["fine", "regression", "unclear"]
 
-_TOLD = 3
+_MOST_NAMED = 3
 """So many of the runs it is held against are named."""
 Rerun = Callable[[RecordedRun, Sequence[tuple[str, str]], int], Sequence[Path]]
 """Measures documents (experiment, subject) of a run again and returns their files; the number
@@ -51,13 +51,13 @@ class Gate:
 
     def _unsettled(self) -> list[str]:
         """Return what keeps it from being fine where nothing is worse."""
-        told, figures = [], _open(self.comparison)
+        reasons, figures = [], _resolvable(self.comparison)
         if figures:
-            told = [
+            reasons = [
                 f"{figures} of {len(self.comparison.of('unclear'))} unclear figures may hide a "
                 "difference that matters (--rerun measures these again)"
             ]
-        return told if self.candidate.finished else [*told, "the run has no end"]
+        return reasons if self.candidate.finished else [*reasons, "the run has no end"]
 
     def sentence(self) -> str:
         """Return the outcome in one sentence."""
@@ -68,8 +68,8 @@ class Gate:
             + (f", {len(self.lost)} figures are lost" if self.lost else ""),
             "unclear": f"nothing is worse, but {' and '.join(self._unsettled())}",
         }[self.outcome]
-        against = ", ".join(run.name for run in self.baselines[-_TOLD:])
-        if (more := len(self.baselines) - _TOLD) > 0:
+        against = ", ".join(run.name for run in self.baselines[-_MOST_NAMED:])
+        if (more := len(self.baselines) - _MOST_NAMED) > 0:
             against = f"{more} before these, {against}"
         return f"gate: {self.outcome}: {what}: {self.candidate.name} against {against}"
 
@@ -106,8 +106,8 @@ def gate(
         )
     paths = [path for run in baselines for path in run.documents()]
     if not candidate.whole:  # What it was not asked for is not lost.
-        asked = {path.name for path in candidate.documents()}
-        paths = [path for path in paths if path.name in asked]
+        own = {path.name for path in candidate.documents()}
+        paths = [path for path in paths if path.name in own]
         if not paths:
             raise NothingBeforeError(
                 f"nothing in {candidate.name} was measured before: there is no "
@@ -131,12 +131,12 @@ def gate(
 def _outcome(found: Comparison, lost: Sequence[Missing], candidate: RecordedRun) -> Outcome:
     if found.of("worse") or found.means_of("worse") or lost:
         return "regression"
-    if _open(found) or not candidate.finished:
+    if _resolvable(found) or not candidate.finished:
         return "unclear"
     return "fine"
 
 
-def _open(found: Comparison) -> int:
+def _resolvable(found: Comparison) -> int:
     """Return how many of the unclear figures more runs can settle."""
     return sum(row.resolvable for row in found.rows)
 

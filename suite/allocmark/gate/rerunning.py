@@ -55,6 +55,6 @@ def measure_again(
             command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         if done.returncode != 0:
-            said = done.stderr.strip().rpartition("\n")[2]
+            last_line = done.stderr.strip().rpartition("\n")[2]
             what = f"{experiment} {', '.join(names)}"
-            raise AllocmarkError(f"{what} could not be measured again: {said}")
+            raise AllocmarkError(f"{what} could not be measured again: {last_line}")

@@ -186,9 +186,9 @@ def _installed_there(framework: str, python: str) -> Mapping[str, str | None]:
             timeout=_ASK_S,
             check=False,
         )
-        said = answer.stderr.decode(errors="replace").strip()
+        message = answer.stderr.decode(errors="replace").strip()
         if answer.returncode != 0:
-            raise ValueError(said.rpartition("\n")[2] or f"exit code {answer.returncode}")
+            raise ValueError(message.rpartition("\n")[2] or f"exit code {answer.returncode}")
         # A program that becomes the interpreter may have printed something of its own.
         versions: Mapping[str, str | None] = json.loads(answer.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:

@@ -48,15 +48,15 @@ class MemoryMeters:
 
         `pid` is the process that `NVML_PROCESS` is about, this one if it is not given.
         """
-        told = {
+        answers = {
             NVML_PROCESS: self._process_bytes(os.getpid() if pid is None else pid),
             NVML_DEVICE: self._device_bytes(),
             MEM_GET_INFO: _INVISIBLE
             if self._device is None
             else used_bytes_in_context(self._device),
         }
-        self._why = {meter: answer for meter, answer in told.items() if isinstance(answer, str)}
-        return {meter: None if isinstance(n, str) else n for meter, n in told.items()}
+        self._why = {meter: answer for meter, answer in answers.items() if isinstance(answer, str)}
+        return {meter: None if isinstance(n, str) else n for meter, n in answers.items()}
 
     def why(self, meter: str) -> str | None:
         """Return why the last reading by that meter is None."""

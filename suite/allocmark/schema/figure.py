@@ -95,8 +95,8 @@ class Figure:
             and type(self.scaled_to_core_speed) is bool
         ):
             texts = (self.metric, self.unit, self.kind, self.meter, self.reason)
-            told = ", ".join(repr(text)[:40] for text in texts)
-            raise ValueError(f"metric, unit, kind, meter and reason of a figure are {told}")
+            shown = ", ".join(repr(text)[:40] for text in texts)
+            raise ValueError(f"metric, unit, kind, meter and reason of a figure are {shown}")
         check_axes(self.axes, self.metric)
         value = self.value
         if value is not None and not (type(value) in _NUMBERS and isfinite(value)):

@@ -93,27 +93,27 @@ def join(folder: Path, others: Sequence[Path] = ()) -> RunState:
 
 
 def begin_part(
-    folder: Path, asked: str, others: Sequence[Path] = (), fresh: bool = False
+    folder: Path, request: str, others: Sequence[Path] = (), fresh: bool = False
 ) -> tuple[RunState, bool]:
     """Join the last run with a filtered run, and say whether that carries on one cut off.
 
-    `asked` tells what is asked for from anything else that could be; `fresh` measures again what
-    the one that was cut off has finished.
+    `request` names what is measured, apart from anything else that could be; `fresh` measures
+    again what the one that was cut off has finished.
     """
     state = join(folder, others)
-    carried_on = asked in state.parts and not fresh
+    carried_on = request in state.parts and not fresh
     if not carried_on:
-        state = replace(state, parts={**state.parts, asked: now()})
+        state = replace(state, parts={**state.parts, request: now()})
         _write(folder, state)
     return state, carried_on
 
 
-def finish_part(folder: Path, asked: str) -> None:
+def finish_part(folder: Path, request: str) -> None:
     """Say that a filtered run came to its end, and with it a run that holds no others."""
     state = read(folder)
-    if state is None or asked not in state.parts:
+    if state is None or request not in state.parts:
         return
-    parts = {name: began for name, began in state.parts.items() if name != asked}
+    parts = {name: began for name, began in state.parts.items() if name != request}
     ended = state.finished or (None if state.whole or parts else now())
     _write(folder, replace(state, parts=parts, finished=ended))
 
@@ -145,9 +145,9 @@ def _new() -> RunState:
 
 
 def _write(folder: Path, state: RunState) -> None:
-    told = asdict(state)
+    data = asdict(state)
     if state.whole:
-        del told["whole"]
+        del data["whole"]
     if not state.parts:
-        del told["parts"]
-    write_whole(folder / FILE_NAME, (json.dumps(told, indent=1) + "\n").encode())
+        del data["parts"]
+    write_whole(folder / FILE_NAME, (json.dumps(data, indent=1) + "\n").encode())

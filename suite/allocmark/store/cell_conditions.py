@@ -12,7 +12,8 @@ from allocmark.schema import notes
 from allocmark.schema.documents import Document
 from allocmark.schema.flags import WIDE_INTERVAL, WIDE_SHARE
 from allocmark.schema.metrics.tensorflow_policy import LIMIT_BYTES
-from allocmark.store.frame import FLAG_SEPARATOR, Source, Store
+from allocmark.store.frame import Source, Store
+from allocmark.store.table import FLAG_SEPARATOR
 from allocmark.system.message import Joined, Message, Recorded, Text, listed
 from allocmark.system.units import MIB, format_bytes
 

@@ -18,29 +18,11 @@ import pandas as pd
 from allocmark.schema import documents
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Figure, Series
-from allocmark.store.frame_columns import (
-    DOCUMENT_COLUMNS,
-    FIXED_COLUMNS,
-    NUMBER_COLUMNS,
-    SCALED,
-    Rows,
-)
+from allocmark.store.frame_columns import DOCUMENT_COLUMNS, SCALED, Rows
 from allocmark.store.reading import read_all
+from allocmark.store.table import FLAG_SEPARATOR
 from allocmark.system.errors import DocumentError, NoResultsError
 from allocmark.system.garbage import no_garbage_collection
-
-__all__ = [
-    "DOCUMENT_COLUMNS",
-    "FIXED_COLUMNS",
-    "FLAG_SEPARATOR",
-    "NUMBER_COLUMNS",
-    "LeftOut",
-    "Source",
-    "Store",
-    "load",
-]
-
-FLAG_SEPARATOR = ";"
 
 MAY_BE_NEGATIVE = ("ratio",)
 """Units in which a figure below zero is not absurd; bytes, counts and durations never are."""

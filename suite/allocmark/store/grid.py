@@ -145,10 +145,10 @@ def grid(
 def records_of(rows: pd.DataFrame) -> dict[int, dict[str, Any]]:
     """Return each row as a dict, by its index: what pandas has for it takes four times as long."""
     names = list(rows.columns)
-    told = zip(*(rows[name].to_numpy(dtype=object).tolist() for name in names), strict=True)
+    lines = zip(*(rows[name].to_numpy(dtype=object).tolist() for name in names), strict=True)
     return {
         index: dict(zip(names, values, strict=True))
-        for index, values in zip(rows.index.tolist(), told, strict=True)
+        for index, values in zip(rows.index.tolist(), lines, strict=True)
     }
 
 

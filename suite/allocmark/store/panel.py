@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from allocmark.store.frame import FIXED_COLUMNS, Source, Store
+from allocmark.store.frame import Source, Store
+from allocmark.store.frame_columns import FIXED_COLUMNS
 from allocmark.store.grid import NOT_MEASURED
 from allocmark.system.message import Message, Recorded, Text
 
@@ -134,10 +135,10 @@ def _panel(
 
 def _not_shown(run: tuple[str, str, str, str], in_part: bool) -> Message:
     profile, day, stack, _ = run
-    told: dict[str, Text] = {"run": run_of(profile), "day": day, "stack": stack}
+    words: dict[str, Text] = {"run": run_of(profile), "day": day, "stack": stack}
     if in_part:
-        return Message("not shown: {run} of {day} on {stack} (the rest of it is shown)", **told)
-    return Message("not shown: {run} of {day} on {stack}", **told)
+        return Message("not shown: {run} of {day} on {stack} (the rest of it is shown)", **words)
+    return Message("not shown: {run} of {day} on {stack}", **words)
 
 
 def run_of(profile: str) -> Message:

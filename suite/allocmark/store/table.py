@@ -15,6 +15,8 @@ Style = Literal["median", "range"]
 """``median``: the value with its 95 % interval; ``range``: with its extremes and count."""
 
 
+FLAG_SEPARATOR = ";"
+"""Between the flags of a store row."""
 NOTHING = "-"
 """What a cell shows that has nothing to be worked out of."""
 
@@ -123,8 +125,6 @@ def figure(index: int, row: Mapping[str, Any], style: Style = "median") -> Cell:
 
 def flags_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the flags of a store row."""
-    from allocmark.store.frame import FLAG_SEPARATOR  # Who has such a row has loaded pandas.
-
     flags = row["flags"]
     return tuple(flags.split(FLAG_SEPARATOR)) if isinstance(flags, str) else ()
 

@@ -11,7 +11,7 @@ import pandas as pd
 from allocmark.claims.core.claim import Evidence, Ruling, Verdict
 from allocmark.schema.metric import Metric
 from allocmark.schema.notes import NOTES
-from allocmark.store.frame import DOCUMENT_COLUMNS
+from allocmark.store.frame_columns import DOCUMENT_COLUMNS
 from allocmark.store.grid import records_of
 from allocmark.store.number_text import format_value
 from allocmark.store.panel import Panel
