@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
 from allocmark.claims.core.claim import Claim, Evidence, Ruling, Section, Verdict
-from allocmark.claims.core.derivations import Pairs, ratio, total, zeros
+from allocmark.claims.core.derivations import ratio, total, zeros
 from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError
 from allocmark.claims.core.judging import NO_TIMES
 from allocmark.claims.shared import context as contexts
@@ -19,40 +19,31 @@ from allocmark.system.message import Message, Text
 _ALLOCATION = Message("of an allocation, 2 MiB")
 
 
-def _share_served(pairs: Pairs) -> float:
-    return 1 - ratio(pairs)
-
-
 def _hits(evidence: EvidenceCollector) -> float:
-    """Take the share of all workloads' requests that the cache serves."""
     calls = pairs(evidence, fragmentation.DRIVER_ALLOCS, NATIVE, NO_CACHE)
     what = Message("requests served from the cache")
-    return evidence.derive("hits", what, _share_served, calls, "share")
+    return evidence.derive("hits", what, lambda calls: 1 - ratio(calls), calls, "share")
 
 
 def _misses(evidence: EvidenceCollector) -> float:
-    """Take the share of all workloads' requests for which the driver is called."""
     calls = pairs(evidence, fragmentation.DRIVER_ALLOCS, NATIVE, NO_CACHE)
     what = Message("requests for which the driver is asked")
     return evidence.derive("misses", what, ratio, calls, "share")
 
 
 def _driver_calls(evidence: EvidenceCollector) -> float:
-    """Take how often the driver was called over all workloads."""
     rows = evidence.required_rows(fragmentation.DRIVER_ALLOCS, subject=NATIVE)
     what = Message("requests to the driver, all workloads")
     return evidence.derive("calls", what, total, rows, "calls")
 
 
 def _retries(evidence: EvidenceCollector) -> float:
-    """Take how often the driver refused and the cache was emptied, memory being short."""
     rows = evidence.required_rows(pressure.RETRIES, subject=NATIVE)
     what = Message("retries, runs in 1 to 2 live peaks")
     return evidence.derive("retries", what, total, rows, "retries")
 
 
 def _failures(evidence: EvidenceCollector) -> float:
-    """Take how many runs failed all the same, memory being short."""
     rows = evidence.required_rows(pressure.COMPLETED, subject=NATIVE)
     return evidence.derive("failed", Message("runs that failed all the same"), zeros, rows, "runs")
 

@@ -23,16 +23,6 @@ def median(values: Values) -> float:
     return float(statistics.median(values))
 
 
-def smallest(values: Values) -> float:
-    """Return the smallest."""
-    return min(values)
-
-
-def largest(values: Values) -> float:
-    """Return the largest."""
-    return max(values)
-
-
 def zeros(values: Values) -> float:
     """Return how many are 0."""
     return float(sum(value == 0 for value in values))

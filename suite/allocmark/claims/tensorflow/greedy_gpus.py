@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from allocmark.allocators.tensorflow_gpu import GREEDY
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
-from allocmark.claims.core.derivations import largest, smallest
 from allocmark.claims.core.evidence_collector import EvidenceCollector
 from allocmark.claims.shared.tensorflow import NEARLY_ALL
 from allocmark.schema.metrics import multi_gpu
@@ -15,9 +14,9 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     where = {"subject": GREEDY, "visible": multi_gpu.ALL, "point": multi_gpu.FIRST_TENSOR}
     shares = evidence.required_rows(multi_gpu.MODE_SHARE, **where)
     what = Message("share of the GPU least taken, a tensor on the first")
-    least = evidence.derive("least", what, smallest, shares, "share")
+    least = evidence.derive("least", what, min, shares, "share")
     evidence.count("gpus", Message("GPUs"), shares)
-    most = evidence.derive("most", Message("share of the GPU most taken"), largest, shares, "share")
+    most = evidence.derive("most", Message("share of the GPU most taken"), max, shares, "share")
     return evidence.verdict(
         Ruling.of(least >= NEARLY_ALL, in_part=most >= NEARLY_ALL),
         Message(

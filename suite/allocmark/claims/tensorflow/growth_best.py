@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from allocmark.allocators.tensorflow_gpu import GROWTH, LIMIT
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
-from allocmark.claims.core.derivations import Pairs, larger
+from allocmark.claims.core.derivations import larger
 from allocmark.claims.core.evidence_collector import EvidenceCollector
-from allocmark.claims.shared.workloads import Triples, beyond_region, in_one_region, pairs
+from allocmark.claims.shared.workloads import beyond_region, in_one_region, pairs
 from allocmark.schema.metrics import capacity, fragmentation, tensorflow_policy
 from allocmark.system.message import Message
 
@@ -42,17 +42,14 @@ def _by_capacity(evidence: EvidenceCollector) -> tuple[float, float, Message]:
         "worse", Message("workloads that need more memory with growth"), larger, ratios, "count"
     )
     tried = evidence.count("tried", Message("workloads"), ratios)
+    what = Message("most memory it needs against one region")
     evidence.derive(
-        "most", Message("most memory it needs against one region"), _largest_ratio, ratios
+        "most", what, lambda pairs: max(growth / limit for growth, limit in pairs), ratios
     )
     comparison = Message(
         "need more memory than with one region, up to {most} times as much (smallest capacities)."
     )
     return worse, tried, comparison
-
-
-def _largest_ratio(pairs: Pairs) -> float:
-    return max(first / second for first, second in pairs)
 
 
 def _by_reserved(evidence: EvidenceCollector) -> tuple[float, float, Message]:
@@ -61,18 +58,18 @@ def _by_reserved(evidence: EvidenceCollector) -> tuple[float, float, Message]:
     what = Message("workloads that reserve more with growth than they spread over in one region")
     worse = evidence.derive("worse", what, beyond_region, triples, "count")
     tried = evidence.count("tried", Message("workloads"), triples)
+    what = Message("most that growth reserves against one region")
     evidence.derive(
-        "most", Message("most that growth reserves against one region"), _most_beyond, triples
+        "most",
+        what,
+        lambda rows: max(held / (region - hole) for held, region, hole in rows),
+        triples,
     )
     comparison = Message(
         "reserve more than they spread over in one region, up to {most} times as much (no "
         "smallest capacity being measured here)."
     )
     return worse, tried, comparison
-
-
-def _most_beyond(triples: Triples) -> float:
-    return max(reserved / (region - hole) for reserved, region, hole in triples)
 
 
 CLAIM = Claim(

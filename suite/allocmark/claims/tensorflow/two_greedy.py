@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from allocmark.allocators.tensorflow_gpu import GREEDY
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
-from allocmark.claims.core.derivations import largest, positives, smallest
+from allocmark.claims.core.derivations import positives
 from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
 from allocmark.schema.metrics import tensorflow_policy as policy
 from allocmark.system.message import Message, sentences
@@ -49,9 +49,9 @@ def _got(evidence: EvidenceCollector, seconds: Sequence[Row]) -> tuple[bool, Mes
     where = {"subject": GREEDY, "second": [str(row["second"]) for row in seconds]}
     got = evidence.required_rows(policy.PAIR_LIVE_BYTES, process=policy.SECOND, **where)
     wanted = evidence.required_rows(policy.PAIR_LIVE_BYTES, process=policy.FIRST, **where)
-    least = evidence.derive("least", Message("least that one of these got"), smallest, got, "bytes")
-    most = evidence.derive("got", Message("most that one of these got"), largest, got, "bytes")
-    needed = evidence.derive("needed", Message("tensors that each needs"), largest, wanted, "bytes")
+    least = evidence.derive("least", Message("least that one of these got"), min, got, "bytes")
+    most = evidence.derive("got", Message("most that one of these got"), max, got, "bytes")
+    needed = evidence.derive("needed", Message("tensors that each needs"), max, wanted, "bytes")
     amount = Message("{least} to {got}") if least < most else Message("{got}")
     sentence = Message("Each got {amount} of the {needed} of tensors that it needs.", amount=amount)
     if seconds[0]:

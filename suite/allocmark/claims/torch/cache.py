@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allocmark.allocators.torch_caching import NATIVE
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
-from allocmark.claims.core.derivations import median, smallest
+from allocmark.claims.core.derivations import median
 from allocmark.claims.core.evidence_collector import EvidenceCollector
 from allocmark.claims.shared.torch import shown
 from allocmark.schema.metrics import fragmentation, pressure
@@ -22,7 +22,7 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     usual = evidence.derive(
         "hits", Message("requests served from the cache"), median, hits, "share"
     )
-    least = evidence.derive("least", Message("the fewest in a workload"), smallest, hits, "share")
+    least = evidence.derive("least", Message("the fewest in a workload"), min, hits, "share")
     reused = reserved > 0 and usual > 0
     return evidence.verdict(
         Ruling.of(reused and least > _MOSTLY, in_part=reused),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allocmark.allocators.torch_caching import NATIVE
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
-from allocmark.claims.core.derivations import largest, median, smallest
+from allocmark.claims.core.derivations import median
 from allocmark.claims.core.evidence_collector import EvidenceCollector
 from allocmark.schema.metrics import fragmentation
 from allocmark.system.message import Message
@@ -15,8 +15,8 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     usual = evidence.derive(
         "median", Message("median waste of the workloads"), median, rows, "share"
     )
-    most = evidence.derive("most", Message("most waste"), largest, rows, "share")
-    evidence.derive("least", Message("least waste"), smallest, rows, "share")
+    most = evidence.derive("most", Message("most waste"), max, rows, "share")
+    evidence.derive("least", Message("least waste"), min, rows, "share")
     return evidence.verdict(
         Ruling.of(most > 0 and usual > 0),
         Message(
