@@ -31,7 +31,7 @@ def test_running_out_of_memory_is_a_result_and_frees_everything() -> None:
     result = replay(
         trace(alloc(0, 100), free(0), alloc(1, 90), alloc(2, 31), free(1), free(2)),
         allocator,
-        on_failure=lambda event: held.append(sum(allocator.live.values())),
+        at_end=lambda *_: held.append(sum(allocator.live.values())),
     )
     assert not result.completed
     assert (result.failed_event, result.failed_request_bytes) == (3, 31)

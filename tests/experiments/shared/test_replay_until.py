@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ from allocmark.experiments.recording.experiment import load_events, save_events
 from allocmark.experiments.shared.ballast import STEP_BYTES
 from allocmark.experiments.shared.capacity_bracket import narrow
 from allocmark.experiments.shared.capacity_search import finest_resolution
-from allocmark.experiments.shared.event_replay import Script, replay_until
+from allocmark.experiments.shared.event_replay import Script, replay
 from tests.support.emulation import CountingAllocator, alloc, free, trace
 
 EVENTS = (alloc(0, 100), alloc(1, 200), free(0), alloc(2, 50), free(2))
@@ -22,7 +21,7 @@ EVENTS = (alloc(0, 100), alloc(1, 200), free(0), alloc(2, 50), free(2))
 def test_it_stops_after_the_event_and_shows_what_is_held() -> None:
     allocator, seen = CountingAllocator(), list[Sequence[int | None]]()
     script = Script.of(trace(*EVENTS))
-    done = replay_until(script, allocator, 2, lambda held: seen.append(list(held)))
+    done = replay(script, allocator, last_event=2, at_end=lambda _, held: seen.append(list(held)))
     assert (done.events_done, done.peak_requested_bytes, done.completed) == (3, 300, True)
     (held,) = seen
     assert [address is not None for address in held] == [False, True, False]
@@ -32,11 +31,7 @@ def test_it_stops_after_the_event_and_shows_what_is_held() -> None:
 def test_a_failure_shows_what_was_held_then() -> None:
     allocator, failed = CountingAllocator(250), list[Sequence[int | None]]()
     script = Script.of(trace(*EVENTS))
-    done = replay_until(
-        *(script, allocator, 4),
-        look=lambda held: pytest.fail("it did not come so far"),
-        on_failure=lambda held: failed.append(list(held)),
-    )
+    done = replay(script, allocator, last_event=4, at_end=lambda _, held: failed.append(list(held)))
     assert (done.failed_event, done.failed_request_bytes) == (1, 200)
     assert [address is not None for address in failed[0]] == [True, False, False]
     assert allocator.live == {}
@@ -45,7 +40,7 @@ def test_a_failure_shows_what_was_held_then() -> None:
 def test_points_are_observed_on_the_way() -> None:
     seen: list[int] = []
     script = Script.of(trace(*EVENTS))
-    replay_until(script, CountingAllocator(), 3, observe=seen.append, points=[0, 2, 3, 4])
+    replay(script, CountingAllocator(), seen.append, [0, 2, 3, 4], last_event=3)
     assert seen == [0, 2, 3]
 
 

@@ -117,8 +117,10 @@ def _one(
     def look(event: int) -> None:
         looks.append(_Look(event, allocator.stats()))
 
-    def failed(event: int) -> None:
-        look(event)
+    def at_end(result: Replay, held: object) -> None:
+        if result.completed:
+            return
+        look(result.events_done)
         stats = looks[-1].stats
         at_failure[metrics.FAILED_CACHED_BYTES] = (stats.reserved_bytes or 0) - (
             stats.allocated_bytes or 0
@@ -126,7 +128,7 @@ def _one(
         at_failure[metrics.FAILED_LARGEST_FREE_BYTES] = allocator.largest_free_bytes()
         at_failure[metrics.FAILED_DEVICE_FREE_BYTES] = runtime.memory_info()[0]
 
-    result = replay(script, allocator, look, spaced(len(script), _POINTS), failed)
+    result = replay(script, allocator, look, spaced(len(script), _POINTS), at_end=at_end)
     capacity = free + (first.reserved_bytes or 0)
     found = _found(result, looks, script.last_allocation, first.retries, capacity) | at_failure
     found[metrics.CAPACITY_BYTES] = capacity

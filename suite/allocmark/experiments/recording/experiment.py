@@ -33,10 +33,10 @@ from allocmark.experiments.shared.allocator_setting import setting_in_force
 from allocmark.experiments.shared.ballast import STEP_BYTES, Ballast
 from allocmark.experiments.shared.capacity_bracket import narrow
 from allocmark.experiments.shared.event_replay import (
+    Replay,
     Script,
     open_streams,
     replay,
-    replay_until,
     restart,
     spaced,
 )
@@ -181,8 +181,6 @@ class _Run:
         first = allocator.stats()
         if self._has_history:
             driver_history.begin()
-        last_event = len(self._script) - 1
-        fails = lambda held: self._send_map(held, metrics.FAILURE)  # noqa: E731
         curve: dict[str, list[float]] = {"event": [], "requested": [], "reserved": []}
 
         picture = self._picture()
@@ -194,15 +192,12 @@ class _Run:
             curve["requested"].append(self._script.live_bytes[event])
             curve["reserved"].append(allocator.stats().reserved_bytes or 0)
 
+        def draw_failure(done: Replay, held: Sequence[int | None]) -> None:
+            if not done.completed:
+                self._send_map(held, metrics.FAILURE)
+
         points = spaced(len(self._script), POINTS) if first.reserved_bytes is not None else []
-        done = replay_until(
-            self._script,
-            allocator,
-            last_event,
-            on_failure=fails,
-            observe=observe,
-            points=points,
-        )
+        done = replay(self._script, allocator, observe, points, at_end=draw_failure)
         history = driver_history.end(self._script, self._device) if self._has_history else None
         last = allocator.stats()
         if points:
@@ -272,10 +267,14 @@ class _Run:
         if event < 0:
             return
         self._recorder.note(notes.PEAK_EVENT, event)
-        draw = lambda held: self._send_map(held, metrics.PEAK)  # noqa: E731
+
+        def draw(done: Replay, held: Sequence[int | None]) -> None:
+            if done.completed:
+                self._send_map(held, metrics.PEAK)
+
         points = spaced(event + 1, address_map.POINTS) if picture is not None else []
         observe = picture.take if picture is not None else None
-        replay_until(self._script, self._allocator, event, draw, observe=observe, points=points)
+        replay(self._script, self._allocator, observe, points, last_event=event, at_end=draw)
         if picture is not None:
             picture.send(self._recorder)
 

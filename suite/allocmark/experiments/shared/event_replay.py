@@ -143,54 +143,32 @@ def spaced(events: int, points: int, also: Sequence[int] = ()) -> list[int]:
     return sorted({*evenly, *also})
 
 
+AtEnd = Callable[[Replay, Sequence[int | None]], None]
+"""Called with how it ended and the address of each block, None for those that are not alive."""
+
+
 def replay(
     work: Trace | Script,
     allocator: Allocator,
     observe: Observer | None = None,
     points: Sequence[int] = (),
-    on_failure: Observer | None = None,
+    *,
+    last_event: int | None = None,
+    at_end: AtEnd | None = None,
 ) -> Replay:
-    """Run all events on an opened allocator and free what they leave, however the run ends.
+    """Run all events, or those up to `last_event`, on an opened allocator.
 
-    `observe` is called after each event of `points` (ascending), `on_failure` when an allocation
-    was refused and all blocks are still held. To run out of memory is a result; whatever else an
-    allocator raises is passed on, after the blocks are freed.
+    `observe` is called after each event of `points` (ascending). `at_end` is called while all
+    blocks are still held: after the last event, or when an allocation was refused. To run out of
+    memory is a result; whatever else an allocator raises is passed on. The blocks that are left are
+    freed, however the run ends.
     """
     script = work if isinstance(work, Script) else Script.of(work)
     run = _Run(script, allocator)
     try:
-        result = run.go(observe, points)
-        if not result.completed and on_failure is not None:
-            on_failure(result.events_done)
-    finally:
-        run.free_all()
-    return result
-
-
-Look = Callable[[Sequence[int | None]], None]
-"""Called with the address of each block, None for those that are not alive."""
-
-
-def replay_until(
-    script: Script,
-    allocator: Allocator,
-    event: int,
-    look: Look | None = None,
-    on_failure: Look | None = None,
-    observe: Observer | None = None,
-    points: Sequence[int] = (),
-) -> Replay:
-    """Run the events up to `event`, let somebody look at what is held, and free all of it.
-
-    `look` is called where they were served, `on_failure` where memory ran out before; `observe`
-    after each event of `points`, as in `replay`.
-    """
-    run = _Run(script, allocator)
-    try:
-        result = run.go(observe, points, event)
-        called = look if result.completed else on_failure
-        if called is not None:
-            called(run.held)
+        result = run.go(observe, points, last_event)
+        if at_end is not None:
+            at_end(result, run.held)
     finally:
         run.free_all()
     return result
@@ -202,8 +180,9 @@ class _Run:
     def __init__(self, script: Script, allocator: Allocator) -> None:
         self._script = script
         self._allocator = allocator
-        self._held: list[int | None] = [None] * (max(script.blocks, default=-1) + 1)
-        self._home = [0] * len(self._held)  # The stream each block was allocated on.
+        self.held: list[int | None] = [None] * (max(script.blocks, default=-1) + 1)
+        """The address of each block that is alive."""
+        self._home = [0] * len(self.held)  # The stream each block was allocated on.
         self._waits = _Waits(allocator)
 
     def go(
@@ -214,7 +193,7 @@ class _Run:
         last = len(script) - 1 if last is None else last
         columns = zip(script.ops, script.blocks, script.sizes, script.streams, strict=True)
         events = enumerate(columns)
-        self._event, seconds, start = 0, 0.0, 0
+        seconds, start = 0.0, 0
         looked_at = set(points) if observe is not None else set()
         stops = sorted({*(stop for stop in looked_at if stop < last), last}) if script.ops else []
         for stop in stops:
@@ -229,14 +208,9 @@ class _Run:
         done = min(last + 1, len(script))
         return Replay(done, max(script.live_bytes[:done], default=0), seconds)
 
-    @property
-    def held(self) -> Sequence[int | None]:
-        """The address of each block that is alive."""
-        return self._held
-
     def _serve(self, events: islice[tuple[int, tuple[int, int, int, int]]]) -> Replay | None:
         """Do some events; returns the failure if memory ran out."""
-        held, home, allocator = self._held, self._home, self._allocator
+        held, home, allocator = self.held, self._home, self._allocator
         alloc, free = allocator.alloc, allocator.free
         event = size = 0
         try:
@@ -263,7 +237,7 @@ class _Run:
             if Capability.CACHE in self._allocator.capabilities:
                 self._allocator.trim()
             return
-        address = self._held[block]
+        address = self.held[block]
         assert address is not None
         if op == Op.RECORD_STREAM:
             self._allocator.record_stream(address, stream)
@@ -272,9 +246,9 @@ class _Run:
 
     def free_all(self) -> None:
         """Free what is still held."""
-        for block, address in enumerate(self._held):
+        for block, address in enumerate(self.held):
             if address is not None:
-                self._held[block] = None
+                self.held[block] = None
                 self._allocator.free(address, self._home[block])
         self._waits.close()
 
