@@ -211,6 +211,18 @@ def test_a_file_of_another_stack_is_refused_before_anything_is_measured(
     assert file.read_bytes() == before
 
 
+def test_asvs_line_has_ended_where_progress_begins(
+    monkeypatch: pytest.MonkeyPatch, conf: Any, tmp_path: Path
+) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(tracked_run.trial, "leave_out_unusable", lambda: {"tensorflow": "no"})
+    monkeypatch.setattr(tracked_run.log, "info", lambda *_, **__: events.append("line"))
+    monkeypatch.setattr(tracked_run.log, "flush", lambda: events.append("flush"))
+    monkeypatch.setattr(tracked_run, "carry_out", lambda *_: events.append("measure"))
+    tracked_run.run(conf, tracked_run.TrackedRun(tmp_path / "results", PROFILES["quick"]))
+    assert events[: events.index("measure")] == ["line", "flush"]
+
+
 def test_without_a_revision_nothing_is_measured(
     monkeypatch: pytest.MonkeyPatch, conf: Any, tmp_path: Path
 ) -> None:

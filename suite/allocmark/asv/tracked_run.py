@@ -114,6 +114,7 @@ def _run(conf: Any, request: TrackedRun) -> list[Path]:
                         append_samples=request.append_samples,
                     )
 
+    log.flush()  # asv leaves its cursor at the end of a line, and progress has lines of its own.
     return carry_out(plan, stacks, save)
 
 
