@@ -16,8 +16,10 @@ import pytest
 
 from allocmark.allocators import registry
 from allocmark.allocators.base import Capability
-from allocmark.allocators.tensorflow_gpu import LIMIT_BYTES, Bfc, Mode, causes, shim
+from allocmark.allocators.tensorflow_gpu import LIMIT_BYTES, causes, shim
 from allocmark.allocators.tensorflow_gpu.allocator import TensorFlowAllocator
+from allocmark.allocators.tensorflow_gpu.bfc import Bfc
+from allocmark.allocators.tensorflow_gpu.framework import Mode
 from allocmark.system.errors import NotMeasurableError
 from tests.support.emulation import emulated, needs_tensorflow
 
@@ -28,7 +30,9 @@ RESERVE = 1800 * MIB
 
 PRELUDE = """
 import random, time
-from allocmark.allocators.tensorflow_gpu import Bfc, Mode, shim
+from allocmark.allocators.tensorflow_gpu import shim
+from allocmark.allocators.tensorflow_gpu.bfc import Bfc
+from allocmark.allocators.tensorflow_gpu.framework import Mode
 from allocmark.cuda import runtime
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 from allocmark.meters.timing import NativeLoop

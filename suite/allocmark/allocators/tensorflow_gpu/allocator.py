@@ -54,7 +54,6 @@ class TensorFlowAllocator(Allocator):
         limit_bytes: int | None = None,
         *,
         tier: Tier = Tier.BASE,
-        tracked: bool = True,
         by_environment: bool = False,
         retry: bool = False,
         **about: Any,
@@ -68,9 +67,11 @@ class TensorFlowAllocator(Allocator):
         }
         by = " ".join(f"{key}={value}" for key, value in variables.items()) or calls.get(mode)
         super().__init__(name, {**QUIET, **variables}, configured_by=by or NOTHING_SET, **about)
-        self.mode, self.limit_bytes, self.tier, self.tracked = mode, limit_bytes, tier, tracked
+        self.mode, self.limit_bytes, self.tier = mode, limit_bytes, tier
         self.slow_restart = mode is Mode.GREEDY
         self.fixed_region = mode in (Mode.GREEDY, Mode.LIMIT)
+        # What a region takes at first is in `tensorflow_policy`; from there on it is as growth.
+        self.tracked = not self.fixed_region
         self._by_environment, self._retry = by_environment, retry
         self.meter = _PUBLIC
         self._shim: shim.Shim | None = None

@@ -14,17 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import import_framework
-from allocmark.allocators.tensorflow_gpu import (
-    DRIVER_POOL,
-    GREEDY,
-    GROWTH,
-    LIMIT,
-    MODES,
-    Mode,
-    framework,
-)
+from allocmark.allocators.tensorflow_gpu import DRIVER_POOL, GREEDY, GROWTH, LIMIT, MODES, framework
 from allocmark.allocators.tensorflow_gpu.causes import check_host_memory, why_no_gpu
-from allocmark.allocators.tensorflow_gpu.framework import BY_ENVIRONMENT, QUIET
+from allocmark.allocators.tensorflow_gpu.framework import BY_ENVIRONMENT, QUIET, Mode
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.schema.metrics.tensorflow_policy import ALLOCATED, PEAK, RESERVED
 from allocmark.system.errors import NotMeasurableError, UnknownNameError
