@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from allocmark.compare import compare
+from allocmark.compare.comparing import compare
 from tests.support.command import allocmark
 from tests.support.compare_samples import STACK, document, exact, hits, put
 

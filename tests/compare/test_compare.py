@@ -13,8 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from allocmark.compare import Comparison, Verdict, compare, compare_pair
+from allocmark.compare.comparing import compare, compare_pair
 from allocmark.compare.core_speed import stepped
+from allocmark.compare.model import Comparison, Verdict
 from allocmark.compare.run_set import RunSet, RunSetPair, paired
 from allocmark.compare.thresholds import load
 from allocmark.report.comparison import as_csv, as_json, as_markdown

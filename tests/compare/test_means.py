@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allocmark.compare import Comparison, Mean, compare_pair
+from allocmark.compare.comparing import compare_pair
 from allocmark.compare.core_speed import stepped
+from allocmark.compare.model import Comparison, Mean
 from allocmark.compare.run_set import RunSet, RunSetPair, paired
 from allocmark.compare.sensitivity import sensitivities
 from allocmark.compare.thresholds import load

@@ -13,10 +13,11 @@ import pytest
 
 from allocmark.compare.core_speed import stepped
 from allocmark.compare.thresholds import load
-from allocmark.gate import RecordedRun, gate, runs_below
+from allocmark.gate.gating import gate
 from allocmark.gate.newest_run import gate_newest_run, own_thresholds
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Figure
+from allocmark.store.runs import RecordedRun, runs_below
 from allocmark.system.errors import AllocmarkError, NothingBeforeError
 from tests.support.compare_samples import FACTS, STACK, document, exact, hits, put, timed
 

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from allocmark.compare import Comparison, compare
+from allocmark.compare.comparing import compare
+from allocmark.compare.model import Comparison
 from allocmark.emulator.launcher import emulation
 from allocmark.system.units import GIB
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from allocmark.compare import Comparison
+from allocmark.compare.model import Comparison
 from tests.support.planted_changes import one_more_call, slower
 
 COUNTS = {"driver_allocs", "driver_frees", "hit_share", "largest_free_bytes", "segments"}
