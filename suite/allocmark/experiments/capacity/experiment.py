@@ -47,14 +47,7 @@ from allocmark.experiments.shared.fragmentation_vector import run_once
 from allocmark.machine.emulated import is_emulated
 from allocmark.schema.figure import Figure
 from allocmark.schema.metric import Metric
-from allocmark.schema.metrics.capacity import (
-    CAPACITY_RATIO,
-    RESOLUTION_BYTES,
-    SEARCH,
-    SEARCH_RUNS,
-    SMALLEST_CAPACITY_BYTES,
-    UNLIMITED_DEVICE_BYTES,
-)
+from allocmark.schema.metrics import capacity as metrics
 from allocmark.schema.metrics.fragmentation import (
     DEVICE_BYTES,
     PEAK_RESERVED_BYTES,
@@ -65,11 +58,11 @@ from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads import catalog
 
 _METRICS = (
-    SMALLEST_CAPACITY_BYTES,
-    CAPACITY_RATIO,
-    RESOLUTION_BYTES,
-    UNLIMITED_DEVICE_BYTES,
-    SEARCH_RUNS,
+    metrics.SMALLEST_CAPACITY_BYTES,
+    metrics.CAPACITY_RATIO,
+    metrics.RESOLUTION_BYTES,
+    metrics.UNLIMITED_DEVICE_BYTES,
+    metrics.SEARCH_RUNS,
 )
 METER = "ballast, cudaMemGetInfo"
 _SEARCH_S = 6.0
@@ -120,7 +113,7 @@ class _Task:
 class Capacity(AllocatorExperiment):
     """All searches of one allocator in one process, with one ballast."""
 
-    name = "capacity"
+    name = metrics.EXPERIMENT
     order = 40
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
@@ -236,23 +229,25 @@ class _Search:
         self._series(recorder)
         axes = {"workload": task.workload}
         measured: dict[Metric, float] = {
-            RESOLUTION_BYTES: found.resolution_bytes,
-            UNLIMITED_DEVICE_BYTES: task.unlimited_bytes,
-            SEARCH_RUNS: len(found.tried),
+            metrics.RESOLUTION_BYTES: found.resolution_bytes,
+            metrics.UNLIMITED_DEVICE_BYTES: task.unlimited_bytes,
+            metrics.SEARCH_RUNS: len(found.tried),
         }
         if found.capacity_bytes is None:
             reason = _nothing_completed(found, self._runs[-1])
-            recorder.unfilled([(axes, (SMALLEST_CAPACITY_BYTES, CAPACITY_RATIO))], reason)
+            recorder.unfilled(
+                [(axes, (metrics.SMALLEST_CAPACITY_BYTES, metrics.CAPACITY_RATIO))], reason
+            )
         else:
-            measured[SMALLEST_CAPACITY_BYTES] = found.capacity_bytes
-            measured[CAPACITY_RATIO] = found.capacity_bytes / live_peak
+            measured[metrics.SMALLEST_CAPACITY_BYTES] = found.capacity_bytes
+            measured[metrics.CAPACITY_RATIO] = found.capacity_bytes / live_peak
         for metric, value in measured.items():
-            flags = found.flags if metric is SMALLEST_CAPACITY_BYTES else ()
+            flags = found.flags if metric is metrics.SMALLEST_CAPACITY_BYTES else ()
             recorder.figure(metric.figure(METER, axes, value, [value], flags=flags))
 
     def _series(self, recorder: Recorder) -> None:
         recorder.series(
-            SEARCH,
+            metrics.SEARCH,
             {"workload": self._task.workload},
             capacity=self._free,
             completed=[int(run.completed) for run in self._runs],

@@ -38,14 +38,14 @@ from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.metric import Metric
-from allocmark.schema.metrics.context import DRIVER, LAZY, LOADINGS, TORCH
+from allocmark.schema.metrics import context as metrics
 
 __all__ = ["EXPERIMENT", "Context"]
 
 COLD = "cold"
 _COLD_LIMIT_S, _LIMIT_S = 60.0, 120.0
 _FULL = "full"
-_QUICK_SUBJECTS = (DRIVER, TORCH)
+_QUICK_SUBJECTS = (metrics.DRIVER, metrics.TORCH)
 """EAGER loading of cuBLAS takes the others seconds in each process."""
 _NOT_QUICK = "left out of the quick profile: it takes seconds for each process"
 
@@ -67,9 +67,9 @@ _PARTS: Mapping[str, _Part] = {
     "processes": processes,
 }
 PARTS_OF: Mapping[str, Sequence[str]] = {
-    DRIVER: ("triggers", "cause", "processes"),
+    metrics.DRIVER: ("triggers", "cause", "processes"),
     "runtime": ("triggers",),
-    TORCH: ("triggers", "processes"),
+    metrics.TORCH: ("triggers", "processes"),
     "cupy": (),
     "jax": (),
 }
@@ -79,7 +79,7 @@ PARTS_OF: Mapping[str, Sequence[str]] = {
 class Context(Experiment):
     """One document for each subject; one request for each fresh process of the cold part."""
 
-    name = "context"
+    name = metrics.EXPERIMENT
     order = 10
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
@@ -96,11 +96,11 @@ class Context(Experiment):
         chosen = subject_of(subject)
         refuse_missing(chosen.framework)
         full = profile.name == _FULL
-        loadings = LOADINGS if full or subject != "torch" else (LAZY,)
+        loadings = metrics.LOADINGS if full or subject != "torch" else (metrics.LAZY,)
         processes = [(COLD, loading, _COLD_LIMIT_S) for loading in loadings]
         processes *= profile.cold_processes
         if full:
-            processes += [(part, LAZY, _LIMIT_S) for part in PARTS_OF[subject]]
+            processes += [(part, metrics.LAZY, _LIMIT_S) for part in PARTS_OF[subject]]
         return [
             Request(
                 experiment=self.name,
@@ -122,7 +122,7 @@ class Context(Experiment):
         have = {cell_of(figure.metric, figure.axes) for figure in figures}
         for part, metric, meter, axes in _expected(outcomes):
             if cell_of(metric.name, axes) not in have:
-                why = _why(outcomes, part, axes.get("module_loading", LAZY))
+                why = _why(outcomes, part, axes.get("module_loading", metrics.LAZY))
                 figures.append(metric.missing(why, axes, meter, kind="sampled"))
         return figures
 

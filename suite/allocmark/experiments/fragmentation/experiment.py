@@ -46,7 +46,7 @@ from allocmark.experiments.shared.fragmentation_vector import (
 )
 from allocmark.machine.emulated import is_emulated
 from allocmark.schema.figure import Figure
-from allocmark.schema.metrics.fragmentation import DRIVER_REQUESTS, EVERY_EVENT, MEMORY, VECTOR
+from allocmark.schema.metrics import fragmentation as metrics
 from allocmark.schema.notes import SETTING
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads import catalog
@@ -65,7 +65,7 @@ _SLOW = (
 class Fragmentation(AllocatorExperiment):
     """All workloads over one allocator in one process."""
 
-    name = "fragmentation"
+    name = metrics.EXPERIMENT
     order = 30
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
@@ -104,7 +104,7 @@ class Fragmentation(AllocatorExperiment):
 
 
 def _cell(workload: str) -> Cell:
-    return {"workload": workload}, VECTOR
+    return {"workload": workload}, metrics.VECTOR
 
 
 def _measure_workload(
@@ -130,7 +130,7 @@ def _measure_workload(
         raise
     for figure in figures(runs, script, allocator, workload):
         recorder.figure(figure)
-    recorder.series(MEMORY, {"workload": workload}, **runs[0].curve)
+    recorder.series(metrics.MEMORY, {"workload": workload}, **runs[0].curve)
     _send_requests(workload, allocator, recorder)
     cheap = run_seconds < _EVERY_EVENT_SECONDS
     wanted = request.parameters["every_event"] and cheap and not script.records_streams
@@ -139,7 +139,7 @@ def _measure_workload(
             restart(allocator)
             for counter, columns in every_event(script, allocator).items():
                 place = {"workload": workload, "counter": counter}
-                recorder.series(EVERY_EVENT, {**place, "events": len(script)}, **columns)
+                recorder.series(metrics.EVERY_EVENT, {**place, "events": len(script)}, **columns)
 
 
 def _send_requests(workload: str, allocator: Allocator, recorder: Recorder) -> None:
@@ -147,7 +147,7 @@ def _send_requests(workload: str, allocator: Allocator, recorder: Recorder) -> N
     if requests:
         lowest = min((address for _, address in requests if address), default=0)
         recorder.series(
-            DRIVER_REQUESTS,
+            metrics.DRIVER_REQUESTS,
             {"workload": workload},
             bytes=[size for size, _ in requests],
             address=[address - lowest if address else 0 for _, address in requests],

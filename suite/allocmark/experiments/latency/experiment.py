@@ -29,7 +29,7 @@ program part reads it that shares no code with the loop (flag ``over-10-percent`
 Nothing is subtracted from anything. All but single cold calls are read on quiet cores
 (`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. Hits, also
 until completion, and all that is read of loops and clocks, need the core alone and are given at one
-core pace: each reading times ``core pace ns`` over what the core's chain of multiplications took
+core speed: each reading times ``core pace ns`` over what the core's chain of multiplications took
 beside it (the meter says so). All else is given as read. The process runs without randomized
 addresses, where the system lets it. Notes: ``clock`` (the native clock), ``cpus`` (how many the
 measuring thread may run on), ``refused readings`` (the share that was not taken because the core
@@ -61,6 +61,7 @@ from allocmark.experiments.latency.misses import measure_misses
 from allocmark.meters.timing import library
 from allocmark.schema import notes
 from allocmark.schema.figure import Figure
+from allocmark.schema.metrics import latency as metrics
 from allocmark.system.address_layout import address_layout
 from allocmark.system.garbage import no_garbage_collection
 from allocmark.system.units import GIB
@@ -78,7 +79,7 @@ _LEAST_QUICK = 1
 class Latency(AllocatorExperiment):
     """All sizes, paths and levels of one allocator in one process."""
 
-    name = "latency"
+    name = metrics.EXPERIMENT
     order = 20
     alone = True
     scales_to_core_speed = True

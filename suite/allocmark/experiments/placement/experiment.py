@@ -27,7 +27,7 @@ from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.allocator_setting import setting_in_force
 from allocmark.experiments.shared.event_replay import restart
 from allocmark.schema.figure import Figure
-from allocmark.schema.metrics.placement import BEST_FIT, HOLE_BYTES, MERGES_AT_FREE, SPLITS
+from allocmark.schema.metrics import placement as metrics
 from allocmark.schema.notes import SETTING
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.units import MIB
@@ -46,7 +46,7 @@ _LIMIT_S = 120.0
 class Placement(AllocatorExperiment):
     """One crafted sequence over each allocator that caches."""
 
-    name = "placement"
+    name = metrics.EXPERIMENT
     order = 70
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
@@ -78,8 +78,12 @@ def measure_placement(allocator: Allocator, recorder: Recorder) -> None:
         recorder.unfilled(_expected(), in_words(error))
         raise
     for request, hole in holes.items():
-        recorder.figure(HOLE_BYTES.figure(_METER, {"request": request}, hole, [hole]))
-    found = {BEST_FIT: holes == _REQUESTS, MERGES_AT_FREE: merges, SPLITS: splits}
+        recorder.figure(metrics.HOLE_BYTES.figure(_METER, {"request": request}, hole, [hole]))
+    found = {
+        metrics.BEST_FIT: holes == _REQUESTS,
+        metrics.MERGES_AT_FREE: merges,
+        metrics.SPLITS: splits,
+    }
     for metric, holds in found.items():
         recorder.figure(metric.figure(_METER, {}, int(holds), [int(holds)]))
 
@@ -153,8 +157,8 @@ class _Held:
 
 def _expected() -> list[Cell]:
     return [
-        ({}, (BEST_FIT, MERGES_AT_FREE, SPLITS)),
-        *(({"request": request}, (HOLE_BYTES,)) for request in _REQUESTS),
+        ({}, (metrics.BEST_FIT, metrics.MERGES_AT_FREE, metrics.SPLITS)),
+        *(({"request": request}, (metrics.HOLE_BYTES,)) for request in _REQUESTS),
     ]
 
 
