@@ -64,6 +64,12 @@ def test_the_docs_list_every_metric_as_it_is_declared() -> None:
     assert shown == expected, "docs/metrics.md should have:\n" + "\n".join(expected)
 
 
+def test_the_docs_list_every_flag() -> None:
+    section = PAGE.read_text().partition("\n## Flags\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert sorted(flag.strip(" `") for row in rows for flag in row.split(",")) == sorted(SENTENCES)
+
+
 def test_builders_say_what_the_metric_says() -> None:
     figure = latency.CALL_NS.sampled("loop", {"bytes": 512}, [3.0, 1.0, 2.0], flags=("noisy-cpu",))
     assert (figure.metric, figure.unit, figure.kind) == ("call_ns", "ns", "time")
