@@ -24,6 +24,7 @@ from allocmark.report.translation import named, rendered
 from allocmark.report.webpage import compared, layout, sharing, verdicts, views
 from allocmark.report.webpage.first import stack_lines
 from allocmark.report.webpage.markup import html
+from allocmark.store.csv_text import number
 from allocmark.store.escape import visible
 from allocmark.system.message import LANGUAGES, Joined, Language, Message, Recorded, Text
 
@@ -80,6 +81,9 @@ def render(
         t=_words,
         say=html,
         recorded=Recorded,
+        raw=number,
+        css=verdicts.CSS,
+        signs=verdicts.SIGNS,
         colon=html(Message(": ")),
         zh=lambda id: rendered(Message(id), "zh"),
     )
