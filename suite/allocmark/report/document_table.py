@@ -64,16 +64,7 @@ class DocumentTable:
                 explained.add(cell.claim)
             line += [label("")] * (len(headings) - len(line))
             lines.append(tuple(line))
-        return Table(
-            f"document-{self.name}",
-            self.title,
-            tuple(headings),
-            tuple(lines),
-            _ABOUT,
-            emulated=panel.emulated,
-            whole=True,
-            leading=True,
-        )
+        return Table(f"document-{self.name}", self.title, tuple(headings), tuple(lines), _ABOUT)
 
 
 def _cells(judged: Judgement, cell: ClaimCell, explained: bool) -> list[Cell]:

@@ -107,8 +107,8 @@ def filled(part: Part) -> Part:
     """Return a part with its tables and verdicts."""
     panel = part.panel
     judged = catalog.verdicts(panel)
-    document = [m for m in _modules() if getattr(m, "OF_DOCUMENT", False)]
-    measured = [m for m in _modules() if m not in document]
+    document = [module for module in _modules() if _is_of_document(module)]
+    measured = [module for module in _modules() if module not in document]
     # What was measured for something else comes before statements of which it decides none.
     ordered = [*document, *measured] if decided(judged) else [*measured, *document]
     made = [(module.TITLE, _tables(module, panel, judged)) for module in ordered]
@@ -125,7 +125,22 @@ def _tables(module: TableModule, panel: Panel, judged: Sequence[Judgement]) -> l
         made = [table for spec in specs if (table := spec.made(panel, judged)) is not None]
     else:
         made = module.tables(panel, judged)
-    return [_with_conditions(table, panel) for table in made]
+    # Tables of the document are drawn whole, and none of them stands behind another.
+    of_document = _is_of_document(module)
+    return [
+        replace(
+            table,
+            conditions=table.conditions or _conditions(table, panel),
+            emulated=panel.emulated,
+            whole=of_document,
+            leading=table.leading or of_document,
+        )
+        for table in made
+    ]
+
+
+def _is_of_document(module: TableModule) -> bool:
+    return getattr(module, "OF_DOCUMENT", False)
 
 
 def _modules() -> list[TableModule]:
@@ -135,14 +150,10 @@ def _modules() -> list[TableModule]:
     return sorted((cast(TableModule, module) for module in found), key=lambda m: m.ORDER)
 
 
-def _with_conditions(table: Table, panel: Panel) -> Table:
-    """Return a table with what held for the rows that its cells come from, if it lacks that."""
-    if table.conditions:
-        return table
+def _conditions(table: Table, panel: Panel) -> tuple[tuple[str, Text], ...]:
+    """Return what held for the rows that a table's cells come from."""
     used = sorted({index for row in table.rows for cell in row for index in cell.rows})
-    if not used:
-        return table
-    return replace(table, conditions=conditions(panel.store, panel.store.figures.loc[used]))
+    return conditions(panel.store, panel.store.figures.loc[used]) if used else ()
 
 
 def _by_age(parts: Sequence[Part]) -> tuple[Part, ...]:

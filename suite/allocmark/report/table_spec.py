@@ -64,7 +64,6 @@ class TableSpec:
             rows=laid_out.rows,
             about=self.about,
             conditions=conditions(panel.store, rows),
-            emulated=panel.emulated,
             leading=self.leading,
         )
         return _with_span(table, self.span) if self.span else table

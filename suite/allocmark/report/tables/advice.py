@@ -54,14 +54,7 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     if not lines:
         return []
     table = Table(
-        "advice",
-        Message("The best setting for each workload"),
-        _COLUMNS,
-        tuple(lines),
-        _ABOUT,
-        emulated=panel.emulated,
-        whole=True,
-        leading=True,
+        "advice", Message("The best setting for each workload"), _COLUMNS, tuple(lines), _ABOUT
     )
     return [table]
 

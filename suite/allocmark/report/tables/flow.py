@@ -32,9 +32,6 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
             "Each step is tried when the one before did not do. Shares and counts are those of the "
             "workloads on torch's default allocator."
         ),
-        emulated=panel.emulated,
-        whole=True,
-        leading=True,
     )
     return [table]
 

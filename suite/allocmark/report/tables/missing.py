@@ -44,7 +44,6 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
                 for (probe, what, reason), names in subjects.items()
             ),
             conditions=conditions(panel.store, empty) if len(empty) else (),
-            emulated=panel.emulated,
         )
     ]
 

@@ -38,7 +38,7 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
         for name in sorted(map(str, rows["subject"].unique()), key=SUBJECT.rank)
         if name in known and known[name].description
     ]
-    meaning, emulated = Message("meaning"), panel.emulated
+    meaning = Message("meaning")
     of_workloads = (Message("workload"), meaning)
     of_allocators = (Message("allocator"), meaning, Message("set by"))
     made = (
@@ -46,9 +46,7 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
         ("allocators", Message("Allocators"), of_allocators, tuple(allocators)),
     )
     return [
-        Table(f"names-{name}", title, columns, rows, emulated=emulated, whole=True, leading=True)
-        for name, title, columns, rows in made
-        if rows
+        Table(f"names-{name}", title, columns, rows) for name, title, columns, rows in made if rows
     ]
 
 

@@ -61,14 +61,7 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     lines += [_line(evidence, words, indicator) for words, indicator in _LINES]
     lines += _tuned(evidence, runs)
     table = Table(
-        "document-rules",
-        Message("How well each rule predicts"),
-        _COLUMNS,
-        tuple(lines),
-        _ABOUT,
-        emulated=panel.emulated,
-        whole=True,
-        leading=True,
+        "document-rules", Message("How well each rule predicts"), _COLUMNS, tuple(lines), _ABOUT
     )
     return [table]
 

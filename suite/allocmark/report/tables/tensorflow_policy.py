@@ -237,7 +237,6 @@ def _errors(panel: Panel) -> list[Table]:
         rows=tuple(tuple(label(Recorded(text)) for text in line) for line in lines),
         about=Message("The class and the first line of each error."),
         conditions=conditions(panel.store, select(panel, metrics.EXPERIMENT, {})),
-        emulated=panel.emulated,
     )
     return [table]
 

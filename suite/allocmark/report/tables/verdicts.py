@@ -48,19 +48,9 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
             for ruling, count in count_rulings(judged).items()
         ),
         sentences(_RULED, on_little(judged)),
-        emulated=panel.emulated,
-        whole=True,
-        leading=True,
     )
     every = Table(
-        "verdicts",
-        Message("Every statement"),
-        _COLUMNS,
-        tuple(map(_row, judged)),
-        _ABOUT,
-        emulated=panel.emulated,
-        whole=True,
-        leading=True,
+        "verdicts", Message("Every statement"), _COLUMNS, tuple(map(_row, judged)), _ABOUT
     )
     return [counts, every]
 
