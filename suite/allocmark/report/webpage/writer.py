@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from allocmark.compare.model import VERDICTS as FIGURE_VERDICTS
 from allocmark.report.disturbed import disturbed
 from allocmark.report.notes import EMULATED
 from allocmark.report.page import Page, Part
@@ -26,6 +27,7 @@ from allocmark.report.webpage.first import stack_lines
 from allocmark.report.webpage.markup import html
 from allocmark.store.csv_text import number
 from allocmark.store.escape import visible
+from allocmark.store.number_text import format_value
 from allocmark.system.message import LANGUAGES, Joined, Language, Message, Recorded, Text
 
 PAGE_NAME = "index.html"
@@ -70,7 +72,10 @@ def render(
         common=[(html(Recorded(name)), html(text)) for name, text in common],
         others=_others(shown, part, language),
         older=without_page(len(shown.older)) if _is_front(shown, part) else "",
-        compared=compared.compared(beside) if beside else None,
+        compared=beside,
+        beside=compared,
+        all_verdicts=FIGURE_VERDICTS,
+        value=format_value,
         left_out=shown.left_out,
         emulated=html(EMULATED) if part.panel.emulated else None,
         disturbed=disturbed(part.panel),
