@@ -13,24 +13,23 @@ from allocmark.report.pictures import INK, Picture, colours, draw, markers
 from allocmark.report.table_spec import select
 from allocmark.report.tables import fragmentation as fragmentation_tables
 from allocmark.report.tables import latency as latency_tables
+from allocmark.schema.metrics import latency as metrics
+from allocmark.schema.metrics.fragmentation import WASTE_RATIO
 from allocmark.store.grid import SUBJECT
 from allocmark.store.number_text import format_value
 from allocmark.store.panel import Panel
 from allocmark.system.message import Message
 from allocmark.system.units import GIB, KIB, MIB, format_bytes
 
+_STYLES = {metrics.HIT: "-", metrics.MISS: "--"}
 _PAIRS = {
-    "metric": "call_ns",
-    "call": "pair",
-    "wait": "host",
-    "level": "allocator",
-    "path": ("hit", "miss"),
+    "call": metrics.PAIR,
+    "wait": metrics.HOST,
+    "level": metrics.ALLOCATOR,
+    "path": (*_STYLES,),
 }
-
-
 _SIZE, _PAIR = Message("size"), Message("median of a pair")
 _WASTE = Message("waste, % of peak reserved")
-_STYLES = {"hit": "-", "miss": "--"}
 
 
 def pictures(panel: Panel) -> list[Picture]:
@@ -42,7 +41,7 @@ def pictures(panel: Panel) -> list[Picture]:
 
 def latency(panel: Panel) -> Picture | None:
     """Draw the median time of an allocation and its free over size: cached, and not."""
-    rows = select(panel, "latency", _PAIRS)
+    rows = select(panel, [metrics.CALL_NS], _PAIRS)
     rows = rows[rows["value"].notna()]
     if rows.empty:
         return None
@@ -90,7 +89,7 @@ def latency(panel: Panel) -> Picture | None:
 
 def waste(panel: Panel) -> Picture | None:
     """Draw the share of reserved memory that was never asked for."""
-    rows = select(panel, "fragmentation", {"metric": "waste_ratio"})
+    rows = select(panel, [WASTE_RATIO], {})
     rows = rows[rows["value"].notna()]
     if rows.empty:
         return None

@@ -12,20 +12,25 @@ from allocmark.report.tables import context as context_tables
 from allocmark.report.tables import streams as streams_tables
 from allocmark.report.tables import tensorflow_policy
 from allocmark.report.tables.context import STAGE, WHO
+from allocmark.schema.device_meters import NVML_DEVICE, NVML_PROCESS
+from allocmark.schema.metric import Metric
+from allocmark.schema.metrics.context import LAZY, STAGE_BYTES
+from allocmark.schema.metrics.streams import PRIVATE, RESERVED_BYTES
+from allocmark.schema.metrics.tensorflow_policy import HELD_BYTES
 from allocmark.store.grid import SUBJECT
 from allocmark.store.panel import Panel
 from allocmark.system.message import Joined, Message, Recorded
 from allocmark.system.units import GIB, MIB
 
-_METERS = ("nvml_process", "nvml_device")
+_METERS = (NVML_PROCESS, NVML_DEVICE)
 """By which bytes are shown: the first that has read any."""
 _MIB_BY = {
-    "nvml_process": Message("MiB by NVML, of the process"),
-    "nvml_device": Message("MiB by NVML, of the device"),
+    NVML_PROCESS: Message("MiB by NVML, of the process"),
+    NVML_DEVICE: Message("MiB by NVML, of the device"),
 }
 _GIB_BY = {
-    "nvml_process": Message("GiB by NVML, of the process"),
-    "nvml_device": Message("GiB by NVML, of the device"),
+    NVML_PROCESS: Message("GiB by NVML, of the process"),
+    NVML_DEVICE: Message("GiB by NVML, of the device"),
 }
 _STREAMS, _RESERVED = Message("streams"), Message("MiB reserved")
 _WIDTHS = (11, 9, 7.5, 6, 4.5, 3, 1.5)
@@ -34,12 +39,12 @@ _WIDTHS = (11, 9, 7.5, 6, 4.5, 3, 1.5)
 
 def context(panel: Panel) -> Picture | None:
     """Draw what each stage adds to the memory of a process, stage upon stage."""
-    rows, meter = _metered(panel, "context", "stage_bytes")
+    rows, meter = _metered(panel, STAGE_BYTES)
     rows = rows[rows["value"] > 0]
     if rows.empty:
         return None
     pairs = dict.fromkeys(zip(rows["subject"], rows["module_loading"], strict=True))
-    names = sorted(pairs, key=lambda pair: (WHO.rank(pair[0]), pair[1] != "LAZY"))
+    names = sorted(pairs, key=lambda pair: (WHO.rank(pair[0]), pair[1] != LAZY))
     stages = sorted(map(str, rows["stage"].unique()), key=STAGE.rank)
     data = pd.DataFrame(
         {
@@ -81,7 +86,7 @@ def context(panel: Panel) -> Picture | None:
 
 def modes(panel: Panel) -> Picture | None:
     """Draw what each mode holds at the same points of one program."""
-    rows, meter = _metered(panel, "tensorflow_policy", "held_bytes")
+    rows, meter = _metered(panel, HELD_BYTES)
     rows = rows[rows["value"] > 0]
     if rows.empty:
         return None
@@ -124,7 +129,7 @@ def modes(panel: Panel) -> Picture | None:
 
 def streams(panel: Panel) -> Picture | None:
     """Draw what stays reserved when the same work is spread over more streams."""
-    rows = select(panel, "streams", {"metric": "reserved_bytes", "use": "private"})
+    rows = select(panel, [RESERVED_BYTES], {"use": PRIVATE})
     rows = rows[rows["value"].notna()]
     if rows.empty:
         return None
@@ -163,9 +168,9 @@ def streams(panel: Panel) -> Picture | None:
     )
 
 
-def _metered(panel: Panel, probe: str, metric: str) -> tuple[pd.DataFrame, str]:
+def _metered(panel: Panel, metric: Metric) -> tuple[pd.DataFrame, str]:
     """Return the rows by the first meter that has read any, and that meter."""
-    rows = select(panel, probe, {"metric": metric})
+    rows = select(panel, [metric], {})
     rows = rows[rows["value"].notna()]
     for meter in _METERS:
         found = rows[rows["axis_meter"] == meter] if "axis_meter" in rows else rows.iloc[:0]

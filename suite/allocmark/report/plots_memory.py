@@ -12,6 +12,7 @@ from allocmark.allocators.torch_caching import DRIVER_POOL, EXPANDABLE, NATIVE
 from allocmark.report.pictures import INK, PALETTE, Picture, draw
 from allocmark.report.table_spec import select
 from allocmark.report.tables import fragmentation
+from allocmark.schema.metrics import fragmentation as metrics
 from allocmark.store.grid import SUBJECT
 from allocmark.store.panel import Panel
 from allocmark.system.message import Message, Text, sentences
@@ -41,7 +42,7 @@ _RESERVED = Message("GiB reserved")
 
 def memory(panel: Panel) -> Picture | None:
     """Draw reserved against requested bytes over the workload in which those shown differ most."""
-    rows = select(panel, "fragmentation", {"metric": "peak_reserved_bytes"})
+    rows = select(panel, [metrics.PEAK_RESERVED_BYTES], {})
     rows = rows[(rows["value"] > 0) & ~rows["subject"].isin(_FIXED)]
     names = sorted(map(str, rows["subject"].unique()), key=_rank)[: len(_LOOKS)]
     rows = rows[rows["subject"].isin(names)]
@@ -101,7 +102,7 @@ def _rank(name: str) -> Any:
 def _curves(panel: Panel, workload: str, names: list[str]) -> pd.DataFrame | None:
     """Return event, requested and reserved of each subject, None where none has a curve."""
     frames: dict[str, pd.DataFrame] = {}
-    for index, source in panel.sources("fragmentation"):
+    for index, source in panel.sources(metrics.EXPERIMENT):
         subject = source.document.subject
         if subject not in names:
             continue

@@ -46,7 +46,7 @@ class TableSpec:
     def made(self, panel: Panel, judged: Sequence[Judgement] = ()) -> Table | None:
         """Return the table, None where there is neither a figure nor a reason for having none."""
         experiment, names = self.metrics[0].experiment, tuple(m.name for m in self.metrics)
-        rows = select(panel, experiment, {"metric": names, **self.where})
+        rows = select(panel, self.metrics, self.where)
         if rows.empty:
             return None
         laid_out = grid(
@@ -69,10 +69,14 @@ class TableSpec:
         return _with_span(table, self.span) if self.span else table
 
 
-def select(panel: Panel, experiment: str, where: Where) -> pd.DataFrame:
-    """Return the rows of an experiment that say what they must; none where an axis is unknown."""
-    rows = panel.figures(experiment)
-    for column, wanted in where.items():
+def select(panel: Panel, metrics: Sequence[Metric], where: Where) -> pd.DataFrame:
+    """Return the rows of metrics of one experiment that say what they must.
+
+    There are none where an axis is unknown.
+    """
+    rows = panel.figures(metrics[0].experiment)
+    wanted_in = {"metric": [metric.name for metric in metrics], **where}
+    for column, wanted in wanted_in.items():
         allowed = [wanted] if isinstance(wanted, str | float) else list(wanted)
         rows = rows[rows[column].isin(allowed)] if column in rows else rows.iloc[:0]
     return rows

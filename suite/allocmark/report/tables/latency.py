@@ -135,8 +135,8 @@ def _few(panel: Panel, effect: Text, *levels: str) -> Text:
     As many blocks as a batch has calls lie in memory at once, unless each is freed at once (pairs),
     so large ones are few, and what a batch costs once falls on them.
     """
-    where = {"metric": metrics.CALL_NS.name, "path": metrics.HIT}
-    rows = select(panel, metrics.EXPERIMENT, {**where, "call": (metrics.ALLOC, metrics.FREE)})
+    where = {"path": metrics.HIT, "call": (metrics.ALLOC, metrics.FREE)}
+    rows = select(panel, [metrics.CALL_NS], where)
     rows = rows[rows["value"].notna()]
     if levels and "level" in rows:
         rows = rows[rows["level"].isin(levels)]

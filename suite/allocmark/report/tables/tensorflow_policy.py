@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from allocmark.claims.core.claim import Judgement
 from allocmark.report.axes import METER, POINT
-from allocmark.report.table_spec import TableSpec, made, select
+from allocmark.report.table_spec import TableSpec, made
 from allocmark.schema import notes
 from allocmark.schema.metrics import tensorflow_policy as metrics
 from allocmark.store.cell_conditions import conditions
@@ -236,7 +236,7 @@ def _errors(panel: Panel) -> list[Table]:
         columns=(Message("mode"), Message("when"), Message("error")),
         rows=tuple(tuple(label(Recorded(text)) for text in line) for line in lines),
         about=Message("The class and the first line of each error."),
-        conditions=conditions(panel.store, select(panel, metrics.EXPERIMENT, {})),
+        conditions=conditions(panel.store, panel.figures(metrics.EXPERIMENT)),
     )
     return [table]
 
