@@ -44,12 +44,12 @@ def table(whole: Table, level: int, csv_path: str | None = None, language: Langu
         _line("---:" if is_numeric(drawn, i) else "---" for i in range(len(drawn.columns))),
         *(_line(_cell(cell, notes, language) for cell in row) for row in rows),
     ]
-    legend = [(mark, text) for mark, text in notes.flag_texts()]
+    legend = notes.flag_texts()
     legend += [(f"<sup>{letter}</sup>", reason) for reason, letter in notes.reasons.items()]
     below = [f"- {mark} {shown(text, language)}" for mark, text in legend]
     for one in absent:
-        told = Message("n/a throughout: {names}: {why}", names=one.names, why=one.reason)
-        below.append(f"- {shown(told, language)}")
+        text = Message("n/a throughout: {names}: {why}", names=one.names, why=one.reason)
+        below.append(f"- {shown(text, language)}")
     parts = [
         heading(level, rendered(whole.title, language)),
         band(language) if whole.emulated else "",
@@ -72,8 +72,8 @@ def _cell(cell: Cell, notes: Notes, language: Language) -> str:
 def _conditions(conditions: Sequence[tuple[str, Text]], language: Language) -> str:
     if not conditions:
         return ""
-    told = (Message("{name}: {text}", name=Recorded(name), text=text) for name, text in conditions)
-    lines = "\n".join(f"- {shown(one, language)}" for one in told)
+    texts = (Message("{name}: {text}", name=Recorded(name), text=text) for name, text in conditions)
+    lines = "\n".join(f"- {shown(text, language)}" for text in texts)
     title = rendered(Message("Conditions"), language)
     return f"<details><summary>{title}</summary>\n\n{lines}\n\n</details>"
 

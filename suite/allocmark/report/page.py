@@ -170,8 +170,7 @@ def _title(panel: Panel) -> Text:
     known = {name: str(stack[name]) for name in JOINED_BY if stack.get(name)}
     if len(known) == len(JOINED_BY):
         return Message("{machine} (gpu {gpu}, driver {driver})", machine=panel.machine, **known)
-    told = "".join(f" ({name} {value})" for name, value in known.items())
-    return f"{panel.machine}{told}"
+    return panel.machine + "".join(f" ({name} {value})" for name, value in known.items())
 
 
 def _facts(panel: Panel) -> tuple[Text, ...]:
@@ -180,18 +179,18 @@ def _facts(panel: Panel) -> tuple[Text, ...]:
 
 
 def _fact(run: Run) -> Message:
-    told: dict[str, Text] = {
+    values: dict[str, Text] = {
         "stack": run.stack,
         "run": run_of(run.profile),
         "day": run.day,
         "experiments": Recorded(", ".join(run.experiments)),
     }
     if not run.host:
-        return Message("{stack}: {run} of {day} ({experiments})", **told)
-    both = len(run.host) > 1
-    gpus, cpus = run.host if both else (run.host[0], "")
-    host = Message("{gpus}, {cpus}", gpus=gpus, cpus=cpus) if both else gpus
-    return Message("{stack}: {run} of {day} on {host} ({experiments})", **told, host=host)
+        return Message("{stack}: {run} of {day} ({experiments})", **values)
+    host, *cpus = run.host
+    if cpus:
+        host = Message("{gpus}, {cpus}", gpus=host, cpus=cpus[0])
+    return Message("{stack}: {run} of {day} on {host} ({experiments})", **values, host=host)
 
 
 def slugged(text: str) -> str:

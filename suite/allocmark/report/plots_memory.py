@@ -108,8 +108,8 @@ def _curves(panel: Panel, workload: str, names: list[str]) -> pd.DataFrame | Non
             continue
         for series in panel.store.series(index):
             columns = series.columns
-            told = {"requested", "reserved"} <= set(columns)
-            if told and series.axes.get("workload") == workload:
+            is_complete = {"requested", "reserved"} <= set(columns)
+            if is_complete and series.axes.get("workload") == workload:
                 frame = pd.DataFrame({k: columns[k] for k in ("event", "requested", "reserved")})
                 frame.insert(0, "subject", subject)
                 frames[subject] = frame
