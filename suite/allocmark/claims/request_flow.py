@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
+from allocmark.claims import context as contexts
 from allocmark.claims.core.claim import Claim, Evidence, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import ratio, total, zeros
 from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError
 from allocmark.claims.core.judging import NO_TIMES
-from allocmark.claims.shared import context as contexts
 from allocmark.claims.shared.torch import call_ns
 from allocmark.claims.shared.workloads import pairs
 from allocmark.schema.metrics import context, fragmentation, latency, pressure
@@ -163,7 +164,18 @@ def _retry_cost(evidence: EvidenceCollector) -> float:
     return evidence.derive("retry_time", what, total, calls, "ns")
 
 
-def _rule(evidence: EvidenceCollector) -> Verdict:
+@partial(
+    Claim,
+    id="flow",
+    section=Section.FLOW,
+    order=1,
+    statement=Message(
+        "From .cuda() to memory: the cache is searched, then the driver asked, then the cache "
+        "emptied and the driver asked again."
+    ),
+    experiments=(fragmentation.EXPERIMENT, pressure.EXPERIMENT),
+)
+def _flow(evidence: EvidenceCollector) -> Verdict:
     served, called = _hits(evidence), _driver_calls(evidence)
     again, failed = _retries(evidence), _failures(evidence)
     steps = [served > 0, called > 0, again >= failed, failed == 0 or again > 0]
@@ -176,16 +188,3 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
         ),
         Message("A step is taken only when the one before it did not do."),
     )
-
-
-CLAIM = Claim(
-    id="flow",
-    section=Section.FLOW,
-    order=1,
-    statement=Message(
-        "From .cuda() to memory: the cache is searched, then the driver asked, then the cache "
-        "emptied and the driver asked again."
-    ),
-    experiments=(fragmentation.EXPERIMENT, pressure.EXPERIMENT),
-    rule=_rule,
-)

@@ -173,9 +173,7 @@ def series_of(document: DocumentKey) -> str:
     return " ".join(filter(None, document[:4]))
 
 
-def _in_order(
-    found: Cells,
-) -> Iterator[tuple[str, str, DocumentKey, CellKey, tuple[Cell, Cell]]]:
+def _in_order(found: Cells) -> Iterator[tuple[str, str, DocumentKey, CellKey, tuple[Cell, Cell]]]:
     """Yield the cells with whose they are and their names: by stack, then by name and meter."""
     stacks: dict[tuple[str, ...], list[DocumentKey]] = {}
     for document in found:

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from allocmark.claims.context import several_contexts, total
 from allocmark.claims.core.claim import Claim, Verdict
 from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
 from allocmark.claims.core.judging import rests_on, verdict_on
-from allocmark.claims.diagnosis import cache_share, retries, several_contexts
-from allocmark.claims.shared.context import total
+from allocmark.claims.diagnosis.rules import cache_share, more_retries
 from allocmark.schema.metrics import context, pressure
 from allocmark.store import frame
 from allocmark.store.panel import Panel, panels
 from allocmark.system.errors import AllocmarkError
 
-RULES = (several_contexts.CLAIM, cache_share.CLAIM, retries.CLAIM)
+RULES = (several_contexts, cache_share, more_retries)
 """The claims that state the diagnostic rules."""
 _EXPERIMENTS = (context.EXPERIMENT, pressure.EXPERIMENT)
 MEASURE = "allocmark run " + " ".join(f"--experiment {name}" for name in _EXPERIMENTS)

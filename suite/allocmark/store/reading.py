@@ -25,11 +25,7 @@ Digest = Callable[[Path, Document], T]
 
 
 def read_all(
-    paths: Sequence[Path],
-    digest: Digest[T],
-    *,
-    skimmed: bool = False,
-    processes: int | None = None,
+    paths: Sequence[Path], digest: Digest[T], *, skimmed: bool = False, processes: int | None = None
 ) -> Iterator[T | str]:
     """Yield what `digest` makes of each file, in order, or why the file cannot be used.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from allocmark.allocators.torch_caching import NATIVE
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import median, ratio
@@ -17,6 +19,14 @@ _ON_DEMAND = 1.1
 _HALF = 0.5
 
 
+@partial(
+    Claim,
+    id="cmp-default-pt",
+    section=Section.COMPARISON,
+    order=2,
+    statement=Message("PyTorch takes memory on demand and reuses its cache."),
+    experiments=(pressure.EXPERIMENT, fragmentation.EXPERIMENT),
+)
 def _torch(evidence: EvidenceCollector) -> Verdict:
     what = Message("reserved before the first request")
     before = evidence.show("before", what, shown(evidence, pressure.RESERVED, pressure.BEFORE))
@@ -50,6 +60,14 @@ def _torch(evidence: EvidenceCollector) -> Verdict:
     )
 
 
+@partial(
+    Claim,
+    id="cmp-default-tf",
+    section=Section.COMPARISON,
+    order=3,
+    statement=Message("TensorFlow takes all memory, greedily."),
+    experiments=(tensorflow_policy.EXPERIMENT,),
+)
 def _tensorflow(evidence: EvidenceCollector) -> Verdict:
     share = share_taken(evidence, "share", tensorflow_policy.FIRST_TENSOR)
     return evidence.verdict(
@@ -60,26 +78,10 @@ def _tensorflow(evidence: EvidenceCollector) -> Verdict:
 
 
 OF_BOTH = Claim(
+    both(_torch, _tensorflow),
     id="cmp-default",
     section=Section.COMPARISON,
     order=1,
     statement=Message("PyTorch takes memory on demand and reuses it; TensorFlow takes all."),
     experiments=(pressure.EXPERIMENT, fragmentation.EXPERIMENT, tensorflow_policy.EXPERIMENT),
-    rule=both(_torch, _tensorflow),
-)
-OF_TORCH = Claim(
-    id="cmp-default-pt",
-    section=Section.COMPARISON,
-    order=2,
-    statement=Message("PyTorch takes memory on demand and reuses its cache."),
-    experiments=(pressure.EXPERIMENT, fragmentation.EXPERIMENT),
-    rule=_torch,
-)
-OF_TENSORFLOW = Claim(
-    id="cmp-default-tf",
-    section=Section.COMPARISON,
-    order=3,
-    statement=Message("TensorFlow takes all memory, greedily."),
-    experiments=(tensorflow_policy.EXPERIMENT,),
-    rule=_tensorflow,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from allocmark.allocators.tensorflow_gpu import GROWTH, LIMIT
 from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE
@@ -49,7 +50,18 @@ class _Share:
         return self.number <= _UNCLEARLY * self.tried
 
 
-def _rule(evidence: EvidenceCollector) -> Verdict:
+@partial(
+    Claim,
+    id="cmp-frag",
+    section=Section.COMPARISON,
+    order=4,
+    statement=Message(
+        "PyTorch relies on its cache and fragments more; TensorFlow's BFC merges and fragments "
+        "less."
+    ),
+    experiments=(fragmentation.EXPERIMENT, capacity.EXPERIMENT),
+)
+def _fragments_more(evidence: EvidenceCollector) -> Verdict:
     if evidence.rows(capacity.CAPACITY_RATIO, subject=LIMIT):
         return _by_capacity(evidence)
     return _by_vector(evidence)
@@ -184,16 +196,3 @@ def _ruling(shares: Sequence[_Share]) -> Ruling:
     return Ruling.of(
         all(share.clearly for share in shares), in_part=not all(share.unclearly for share in shares)
     )
-
-
-CLAIM = Claim(
-    id="cmp-frag",
-    section=Section.COMPARISON,
-    order=4,
-    statement=Message(
-        "PyTorch relies on its cache and fragments more; TensorFlow's BFC merges and fragments "
-        "less."
-    ),
-    experiments=(fragmentation.EXPERIMENT, capacity.EXPERIMENT),
-    rule=_rule,
-)

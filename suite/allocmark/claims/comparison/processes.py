@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from allocmark.allocators.tensorflow_gpu import GROWTH
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import positives
@@ -12,11 +14,27 @@ from allocmark.system.message import Message, Text, sentences
 from allocmark.system.units import MIB
 
 
+@partial(
+    Claim,
+    id="cmp-process-pt",
+    section=Section.COMPARISON,
+    order=6,
+    statement=Message("Each PyTorch process has an allocator of its own."),
+    experiments=(policy.EXPERIMENT,),
+)
 def _torch(evidence: EvidenceCollector) -> Verdict:
     shared, sharing = _shared(evidence, "torch", "PyTorch")
     return evidence.verdict(Ruling.of(shared < MIB), sharing, _CAUSE)
 
 
+@partial(
+    Claim,
+    id="cmp-process-tf",
+    section=Section.COMPARISON,
+    order=7,
+    statement=Message("TensorFlow shares memory between processes."),
+    experiments=(policy.EXPERIMENT,),
+)
 def _tensorflow(evidence: EvidenceCollector) -> Verdict:
     shared, sharing = _shared(evidence, GROWTH, "TensorFlow")
     return evidence.verdict(Ruling.of(shared >= MIB), sharing, _CAUSE)
@@ -43,6 +61,7 @@ def _shared(evidence: EvidenceCollector, subject: str, name: str) -> tuple[float
 
 
 OF_BOTH = Claim(
+    both(_torch, _tensorflow),
     id="cmp-process",
     section=Section.COMPARISON,
     order=5,
@@ -50,21 +69,4 @@ OF_BOTH = Claim(
         "PyTorch has an allocator for each process; TensorFlow shares between processes."
     ),
     experiments=(policy.EXPERIMENT,),
-    rule=both(_torch, _tensorflow),
-)
-OF_TORCH = Claim(
-    id="cmp-process-pt",
-    section=Section.COMPARISON,
-    order=6,
-    statement=Message("Each PyTorch process has an allocator of its own."),
-    experiments=(policy.EXPERIMENT,),
-    rule=_torch,
-)
-OF_TENSORFLOW = Claim(
-    id="cmp-process-tf",
-    section=Section.COMPARISON,
-    order=7,
-    statement=Message("TensorFlow shares memory between processes."),
-    experiments=(policy.EXPERIMENT,),
-    rule=_tensorflow,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from allocmark.allocators.tensorflow_gpu import GROWTH
 from allocmark.allocators.torch_caching import NATIVE
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
@@ -18,6 +20,14 @@ _LITTLE = 0.1
 _MOST = 0.9
 
 
+@partial(
+    Claim,
+    id="cmp-reclaim-pt",
+    section=Section.COMPARISON,
+    order=9,
+    statement=Message("PyTorch gives back late, and by hand with empty_cache."),
+    experiments=(pressure.EXPERIMENT,),
+)
 def _torch(evidence: EvidenceCollector) -> Verdict:
     taken, freed, emptied = (
         of_device(evidence, point)
@@ -54,6 +64,14 @@ def _torch(evidence: EvidenceCollector) -> Verdict:
     )
 
 
+@partial(
+    Claim,
+    id="cmp-reclaim-tf",
+    section=Section.COMPARISON,
+    order=10,
+    statement=Message("TensorFlow gives back by itself, but slowly."),
+    experiments=(policy.EXPERIMENT,),
+)
 def _tensorflow(evidence: EvidenceCollector) -> Verdict:
     what = Message("tensors that were dropped")
     live = evidence.show("live", what, evidence.row(policy.LIVE_BYTES, subject=GROWTH))
@@ -82,26 +100,10 @@ def _tensorflow(evidence: EvidenceCollector) -> Verdict:
 
 
 OF_BOTH = Claim(
+    both(_torch, _tensorflow),
     id="cmp-reclaim",
     section=Section.COMPARISON,
     order=8,
     statement=Message("PyTorch gives back late and by hand; TensorFlow by itself but slowly."),
     experiments=(pressure.EXPERIMENT, policy.EXPERIMENT),
-    rule=both(_torch, _tensorflow),
-)
-OF_TORCH = Claim(
-    id="cmp-reclaim-pt",
-    section=Section.COMPARISON,
-    order=9,
-    statement=Message("PyTorch gives back late, and by hand with empty_cache."),
-    experiments=(pressure.EXPERIMENT,),
-    rule=_torch,
-)
-OF_TENSORFLOW = Claim(
-    id="cmp-reclaim-tf",
-    section=Section.COMPARISON,
-    order=10,
-    statement=Message("TensorFlow gives back by itself, but slowly."),
-    experiments=(policy.EXPERIMENT,),
-    rule=_tensorflow,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -128,21 +128,22 @@ class FirstScreen:
     words: Message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
-    """One factual statement of the source document, in our words.
+    """One factual statement of the source document, in our words; a decorator of its rule.
 
     `order` is its place among the claims of its section. `experiments` are those whose documents
     decide it. `on_time` and `on_context` say that the verdict rests on durations or on the size of
     a context, which the emulated driver cannot tell.
     """
 
+    rule: Rule
+    _: KW_ONLY
     id: str
     section: Section
     order: int
     statement: Message
     experiments: tuple[str, ...]
-    rule: Rule
     on_time: bool = False
     on_context: bool = False
     published: tuple[str, ...] = ()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from allocmark.claims.core.claim import Rule, Ruling, Verdict
+from allocmark.claims.core.claim import Claim, Rule, Ruling, Verdict
 from allocmark.claims.core.evidence_collector import EvidenceCollector
 from allocmark.system.message import Text, sentences
 
 
-def both(torch: Rule, tensorflow: Rule) -> Rule:
+def both(torch: Claim, tensorflow: Claim) -> Rule:
     """Return the rule that both halves hold: in part where one does."""
 
     def rule(evidence: EvidenceCollector) -> Verdict:
@@ -18,7 +18,7 @@ def both(torch: Rule, tensorflow: Rule) -> Rule:
         for half, prefix in ((torch, "pt"), (tensorflow, "tf")):
             own = evidence.fresh()
             try:
-                halves.append(half(own))
+                halves.append(half.rule(own))
             finally:
                 # What one half shows stays evidence where the other was not measured.
                 evidence.collected += [replace(e, name=f"{prefix}_{e.name}") for e in own.collected]

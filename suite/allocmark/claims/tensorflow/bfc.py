@@ -1,6 +1,8 @@
-"""BFC finds the best fit and merges neighbours."""
+"""How BFC finds a chunk, and when it merges free ones."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from allocmark.allocators.torch_caching import NATIVE
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
@@ -10,7 +12,15 @@ from allocmark.schema.metrics import placement
 from allocmark.system.message import Message, Text, sentences
 
 
-def _rule(evidence: EvidenceCollector) -> Verdict:
+@partial(
+    Claim,
+    id="tf-bfc",
+    section=Section.TENSORFLOW,
+    order=4,
+    statement=Message("TensorFlow's BFC allocator finds the best fit and merges neighbours."),
+    experiments=(placement.EXPERIMENT,),
+)
+def _bfc(evidence: EvidenceCollector) -> Verdict:
     what = Message("took the smallest hole that fits (1: yes)")
     best = evidence.show("best_fit", what, placed_by_bfc(evidence, placement.BEST_FIT))
     what = Message("freed neighbours served one request (1: yes)")
@@ -26,11 +36,23 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     )
 
 
-CLAIM = Claim(
-    id="tf-bfc",
+@partial(
+    Claim,
+    id="tf-bfc-when",
     section=Section.TENSORFLOW,
-    order=4,
-    statement=Message("TensorFlow's BFC allocator finds the best fit and merges neighbours."),
+    order=5,
+    statement=Message("BFC merges free chunks when nothing fits."),
     experiments=(placement.EXPERIMENT,),
-    rule=_rule,
 )
+def _bfc_when(evidence: EvidenceCollector) -> Verdict:
+    what = Message("merged with plenty left to take (1: yes)")
+    merges = evidence.show("merges", what, placed_by_bfc(evidence, placement.MERGES_AT_FREE))
+    return evidence.verdict(
+        Ruling.of(merges == 0),
+        Message(
+            "Neighbours were one right after the free, while a larger hole was there to be used."
+        ),
+        Message(
+            "A chunk is merged with its free neighbours when it is freed, not when memory is short."
+        ),
+    )

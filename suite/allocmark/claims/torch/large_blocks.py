@@ -1,11 +1,15 @@
-"""The first request takes a large block from the driver."""
+"""Large blocks: what a first request takes, the calls that it saves, what it wastes."""
 
 from __future__ import annotations
 
-from allocmark.allocators.torch_caching import NATIVE
-from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
+from functools import partial
+
+from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
+from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
+from allocmark.claims.core.derivations import median, ratio
 from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
-from allocmark.schema.metrics import pressure, streams
+from allocmark.claims.shared.workloads import pairs
+from allocmark.schema.metrics import fragmentation, pressure, streams
 from allocmark.system.message import Message
 from allocmark.system.units import MIB
 
@@ -16,6 +20,7 @@ _REQUESTS = (
     ("middle", Message("a request (middle)"), 9 * MIB),
     ("large", Message("a request (large)"), 100 * MIB),
 )
+_FEWER = 0.5
 
 
 def _taken(evidence: EvidenceCollector, size: float) -> Row:
@@ -29,7 +34,15 @@ def _taken(evidence: EvidenceCollector, size: float) -> Row:
     return min(rows, key=lambda row: (abs(row["bytes"] - size), row["bytes"]))
 
 
-def _rule(evidence: EvidenceCollector) -> Verdict:
+@partial(
+    Claim,
+    id="pt-big-block",
+    section=Section.TORCH_TRAITS,
+    order=1,
+    statement=Message("The first request takes a large block at once, from 2 MB up."),
+    experiments=(pressure.EXPERIMENT, streams.EXPERIMENT),
+)
+def _large_blocks(evidence: EvidenceCollector) -> Verdict:
     found = []
     for name, what, size in _REQUESTS:
         row = _taken(evidence, size)
@@ -52,11 +65,58 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     )
 
 
-CLAIM = Claim(
-    id="pt-big-block",
+@partial(
+    Claim,
+    id="pt-fewer-calls",
     section=Section.TORCH_TRAITS,
-    order=1,
-    statement=Message("The first request takes a large block at once, from 2 MB up."),
-    experiments=(pressure.EXPERIMENT, streams.EXPERIMENT),
-    rule=_rule,
+    order=2,
+    statement=Message("Taking large blocks saves CUDA calls."),
+    experiments=(fragmentation.EXPERIMENT,),
 )
+def _fewer_calls(evidence: EvidenceCollector) -> Verdict:
+    calls = pairs(evidence, fragmentation.DRIVER_ALLOCS, NATIVE, NO_CACHE)
+    what = Message("requests to the driver with cache over those without")
+    share = evidence.derive("share", what, ratio, calls, "share")
+    evidence.derive(
+        "saved",
+        Message("requests saved over all workloads"),
+        lambda calls: sum(without - cached for cached, without in calls),
+        calls,
+        "calls",
+    )
+    return evidence.verdict(
+        Ruling.of(share < _FEWER, in_part=share < 1),
+        Message(
+            "Of the requests to the driver without a cache {share} are left, {saved} fewer over "
+            "all workloads: by large blocks and their reuse together. Returns are not counted."
+        ),
+        Message("One segment serves many requests, one after another and side by side."),
+    )
+
+
+@partial(
+    Claim,
+    id="pt-big-block-waste",
+    section=Section.TORCH_TRAITS,
+    order=3,
+    statement=Message("Taking large blocks may waste memory."),
+    experiments=(fragmentation.EXPERIMENT,),
+    first_screen=FirstScreen(
+        7, "most", Message("of PyTorch's peak reserved memory wasted by the worst workload")
+    ),
+)
+def _large_block_waste(evidence: EvidenceCollector) -> Verdict:
+    rows = evidence.required_rows(fragmentation.WASTE_RATIO, subject=NATIVE)
+    usual = evidence.derive(
+        "median", Message("median waste of the workloads"), median, rows, "share"
+    )
+    most = evidence.derive("most", Message("most waste"), max, rows, "share")
+    evidence.derive("least", Message("least waste"), min, rows, "share")
+    return evidence.verdict(
+        Ruling.of(most > 0 and usual > 0),
+        Message(
+            "{median} of the reserved bytes were never asked for (median), {least} to {most} "
+            "by workload."
+        ),
+        Message("A segment that is kept for one size class cannot serve another."),
+    )

@@ -1,19 +1,34 @@
-"""A request that the cache serves is faster than one that calls the driver."""
+"""Memory that stays cached: whether it makes requests faster and fragmentation worse."""
 
 from __future__ import annotations
 
+from functools import partial
+
+from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE, NO_CACHE
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
-from allocmark.claims.core.derivations import ratio
+from allocmark.claims.core.derivations import larger, median, ratio
 from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
 from allocmark.claims.shared.torch import call_ns
+from allocmark.claims.shared.workloads import pairs
 from allocmark.schema import notes
-from allocmark.schema.metrics import latency
+from allocmark.schema.metrics import fragmentation, latency
 from allocmark.system.message import Message
 
 _FASTER = 2.0
 
 
-def _rule(evidence: EvidenceCollector) -> Verdict:
+@partial(
+    Claim,
+    id="pt-late-free",
+    section=Section.TORCH_TRAITS,
+    order=6,
+    statement=Message(
+        "Freed memory goes to the cache and is not returned at once: later requests are faster."
+    ),
+    experiments=(latency.EXPERIMENT,),
+    on_time=True,
+)
+def _late_free(evidence: EvidenceCollector) -> Verdict:
     miss, hit = (call_ns(evidence, path, latency.PAIR) for path in (latency.MISS, latency.HIT))
     evidence.show("miss", Message("alloc and free that ask the driver"), miss)
     evidence.show("hit", Message("alloc and free from the cache"), hit)
@@ -60,14 +75,38 @@ def _scaled(row: Row) -> bool:
     return bool(row["scaled_to_core_speed"])
 
 
-CLAIM = Claim(
-    id="pt-late-free",
+@partial(
+    Claim,
+    id="pt-late-free-frag",
     section=Section.TORCH_TRAITS,
-    order=6,
-    statement=Message(
-        "Freed memory goes to the cache and is not returned at once: later requests are faster."
-    ),
-    experiments=(latency.EXPERIMENT,),
-    rule=_rule,
-    on_time=True,
+    order=7,
+    statement=Message("Fragmentation gets worse because freed memory stays cached."),
+    experiments=(fragmentation.EXPERIMENT,),
 )
+def _late_free_fragmentation(evidence: EvidenceCollector) -> Verdict:
+    waste = pairs(evidence, fragmentation.WASTE_RATIO, NATIVE, NO_CACHE)
+    cached, without = zip(*waste, strict=True)
+    worse = evidence.derive(
+        "worse", Message("workloads with more waste with the cache"), larger, waste, "count"
+    )
+    tried = evidence.count("tried", Message("workloads"), waste)
+    evidence.derive("with", Message("median waste with the cache"), median, cached, "share")
+    evidence.derive("without", Message("median waste without it"), median, without, "share")
+    evidence.derive(
+        "expandable",
+        Message("workloads with more waste with expandable segments"),
+        larger,
+        pairs(evidence, fragmentation.WASTE_RATIO, EXPANDABLE, NO_CACHE),
+        "count",
+    )
+    return evidence.verdict(
+        Ruling.of(worse == tried, in_part=worse > 0),
+        Message(
+            "More waste in {worse} of {tried} workloads: {with} against {without} (medians); with "
+            "expandable segments in {expandable} only."
+        ),
+        Message(
+            "A block that stays alive holds its whole segment, and what is free in it serves "
+            "smaller requests only."
+        ),
+    )

@@ -1,6 +1,8 @@
-"""Each stream has a pool of its own."""
+"""A pool for each stream: what it holds, and whether it spares the lock."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from allocmark.allocators.torch_caching import DRIVER_POOL, NATIVE
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
@@ -11,9 +13,22 @@ from allocmark.system.message import Message, Text, sentences
 from allocmark.system.units import MIB
 
 _ONE_SHOT: dict[str, Where] = {"use": streams.ONE_SHOT, "bytes": 2 * MIB}
+_SPARED = 0.75
+"""Threads that do not wait for each other do at least this share of their number's work."""
 
 
-def _rule(evidence: EvidenceCollector) -> Verdict:
+@partial(
+    Claim,
+    id="pt-stream-pools",
+    section=Section.TORCH_TRAITS,
+    order=4,
+    statement=Message("Each CUDA stream has a cache pool of its own."),
+    experiments=(streams.EXPERIMENT,),
+    first_screen=FirstScreen(
+        8, "growth", Message("the memory for one block used on {streams} streams in turn")
+    ),
+)
+def _stream_pools(evidence: EvidenceCollector) -> Verdict:
     rows = evidence.required_rows(streams.RESERVED_BYTES, subject=NATIVE, **_ONE_SHOT)
     few, many = (pick(rows, key=lambda row: row["streams"]) for pick in (min, max))
     growth = evidence.derive(
@@ -41,14 +56,39 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     )
 
 
-CLAIM = Claim(
-    id="pt-stream-pools",
+@partial(
+    Claim,
+    id="pt-no-lock",
     section=Section.TORCH_TRAITS,
-    order=4,
-    statement=Message("Each CUDA stream has a cache pool of its own."),
+    order=5,
+    statement=Message("A pool for each stream lets streams in parallel avoid lock contention."),
     experiments=(streams.EXPERIMENT,),
-    rule=_rule,
+    on_time=True,
     first_screen=FirstScreen(
-        8, "growth", Message("the memory for one block used on {streams} streams in turn")
+        3,
+        "speedup",
+        Message(
+            "the work of one thread is what {threads} threads on {threads} streams do together"
+        ),
     ),
 )
+def _lock(evidence: EvidenceCollector) -> Verdict:
+    rows = evidence.required_rows(streams.SPEEDUP, subject=NATIVE, stream=streams.OWN)
+    most = max(rows, key=lambda row: row["threads"])
+    threads = evidence.axis("threads", Message("threads, each on its own stream"), most, "threads")
+    speedup = evidence.show("speedup", Message("work of all of them over that of one"), most)
+    where = {"subject": NATIVE, "stream": streams.SHARED, "threads": most["threads"]}
+    evidence.show(
+        "shared", Message("the same on one shared stream"), evidence.row(streams.SPEEDUP, **where)
+    )
+    return evidence.verdict(
+        Ruling.of(speedup >= _SPARED * threads, in_part=speedup > 1),
+        Message(
+            "{threads} threads on streams of their own do {speedup} times the work of one, on a "
+            "shared stream {shared} times."
+        ),
+        Message(
+            "All pools of a device are guarded by one lock. Separate pools keep the order of "
+            "streams right; they spare no thread the lock."
+        ),
+    )

@@ -1,10 +1,11 @@
-"""What a greedy process leaves to a second one."""
+"""What a second process gets beside one that takes all, and beside one that grows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from allocmark.allocators.tensorflow_gpu import GREEDY
+from allocmark.allocators.tensorflow_gpu import GREEDY, GROWTH
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import positives
 from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
@@ -15,7 +16,15 @@ _NOTHING = 0.01
 """Of what a second process needs: up to this share of it is nothing."""
 
 
-def _rule(evidence: EvidenceCollector) -> Verdict:
+@partial(
+    Claim,
+    id="two-models",
+    section=Section.TENSORFLOW,
+    order=9,
+    statement=Message("Of two models on one machine, a greedy one leaves the other nothing."),
+    experiments=(policy.EXPERIMENT,),
+)
+def _two_greedy(evidence: EvidenceCollector) -> Verdict:
     rows = evidence.required_rows(policy.PAIR_FAILED, subject=GREEDY)
     failed = evidence.derive(
         "failed", Message("second processes that failed"), positives, rows, "count"
@@ -61,11 +70,28 @@ def _got(evidence: EvidenceCollector, seconds: Sequence[Row]) -> tuple[bool, Mes
     return most <= _NOTHING * needed, sentence
 
 
-CLAIM = Claim(
-    id="two-models",
+@partial(
+    Claim,
+    id="two-models-growth",
     section=Section.TENSORFLOW,
-    order=9,
-    statement=Message("Of two models on one machine, a greedy one leaves the other nothing."),
+    order=10,
+    statement=Message("With memory growth two models on one machine both get what they need."),
     experiments=(policy.EXPERIMENT,),
-    rule=_rule,
 )
+def _two_growth(evidence: EvidenceCollector) -> Verdict:
+    pair = {"subject": GROWTH, "second": GROWTH}
+    failed = evidence.show(
+        "failed", Message("second process failed"), evidence.row(policy.PAIR_FAILED, **pair)
+    )
+    what = Message("tensors of the second one")
+    evidence.show(
+        "second_live", what, evidence.row(policy.PAIR_LIVE_BYTES, process=policy.SECOND, **pair)
+    )
+    return evidence.verdict(
+        Ruling.of(failed == 0),
+        Message(
+            "Two growing processes: the second gets {second_live} of tensors. It holds as long as "
+            "both fit at their peaks, since neither returns anything."
+        ),
+        Message("Each takes regions only as its own tensors need them."),
+    )

@@ -1,13 +1,17 @@
-"""Whether most failed allocations can be traced to their cause."""
+"""Where failed allocations come from, and whether that can be told."""
 
 from __future__ import annotations
 
+from functools import partial
+
+from allocmark.allocators.torch_caching import NATIVE
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
-from allocmark.claims.core.derivations import Pairs
-from allocmark.claims.core.evidence_collector import EvidenceCollector
+from allocmark.claims.core.derivations import Pairs, share_of_positives
+from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
 from allocmark.claims.shared.indicators import (
     RULE_30,
     RULE_RETRIES,
+    RunKey,
     base_rate,
     beats_guessing,
     by_run,
@@ -21,6 +25,7 @@ from allocmark.schema.metrics import pressure
 from allocmark.system.message import Message
 
 _MOST = 0.5
+_OFTEN = 1 / 3
 
 
 def _share_with_enough(triples: Triples) -> float:
@@ -34,7 +39,18 @@ def _share_announced(pairs: Pairs) -> float:
     return sum(seen) / len(pairs)
 
 
-def _rule(evidence: EvidenceCollector) -> Verdict:
+@partial(
+    Claim,
+    id="most-oom",
+    section=Section.DIAGNOSIS,
+    order=6,
+    statement=Message("With these strategies and rules most OOMs can be traced to their cause."),
+    experiments=(pressure.EXPERIMENT,),
+    first_screen=FirstScreen(
+        9, "enough", Message("of the failures had enough bytes free, but in pieces")
+    ),
+)
+def _most_failures(evidence: EvidenceCollector) -> Verdict:
     failed = failures(evidence)
     cached, free, requests = (
         by_run(evidence, metric)
@@ -80,14 +96,33 @@ def _rule(evidence: EvidenceCollector) -> Verdict:
     )
 
 
-CLAIM = Claim(
-    id="most-oom",
-    section=Section.DIAGNOSIS,
-    order=6,
-    statement=Message("With these strategies and rules most OOMs can be traced to their cause."),
-    experiments=(pressure.EXPERIMENT,),
-    rule=_rule,
-    first_screen=FirstScreen(
-        9, "enough", Message("of the failures had enough bytes free, but in pieces")
+@partial(
+    Claim,
+    id="not-size",
+    section=Section.WHOLE,
+    order=1,
+    statement=Message(
+        "An OOM often comes from the allocation strategy, not from the size of the model."
     ),
+    experiments=(pressure.EXPERIMENT,),
 )
+def _not_size(evidence: EvidenceCollector) -> Verdict:
+    failed = [run[1:] for run in failures(evidence) if run[0] == NATIVE]
+    if not failed:
+        raise evidence.missing(pressure.COMPLETED, subject=NATIVE)
+    others: dict[RunKey, list[Row]] = {}
+    for run, row in by_run(evidence, pressure.COMPLETED).items():
+        if run[0] != NATIVE:
+            others.setdefault(run[1:], []).append(row)
+    best = [max(others[same]) for same in failed if same in others]
+    what = Message("failures that another setting avoids")
+    share = evidence.derive("share", what, share_of_positives, best, "share")
+    evidence.count("failures", Message("failed runs as torch comes"), best, "runs")
+    return evidence.verdict(
+        Ruling.of(share >= _OFTEN, in_part=share > 0),
+        Message(
+            "Of {failures} failures of torch as it comes, in 1 to 2 live peaks of memory, {share} "
+            "do not occur in the same memory under another setting."
+        ),
+        Message("The live bytes are the same; what is free lies in pieces that are too small."),
+    )

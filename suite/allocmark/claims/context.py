@@ -1,0 +1,253 @@
+"""Claims of 3.1: that a context takes memory, how much, why, and who creates one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
+from allocmark.claims.core.derivations import difference, positives
+from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
+from allocmark.claims.shared.meters import metered, metered_rows
+from allocmark.schema.flags import CALL_FAILED
+from allocmark.schema.metrics import context
+from allocmark.store.table import flags_of, spread
+from allocmark.system.message import Joined, Message, Text, sentences
+from allocmark.system.units import GIB, MIB
+
+SEVERAL_HUNDRED = 200 * MIB
+_HUNDRED = 100 * MIB
+_SMALL_CARD = 8 * GIB
+_STACK_OVER_BOOKKEEPING = 10.0
+_ALIKE = 0.1
+
+
+def total(
+    evidence: EvidenceCollector, subject: str, stage: str, loading: str = context.LAZY
+) -> Row:
+    """Return what a process holds after a stage of its start."""
+    where = {"subject": subject, "stage": stage, "module_loading": loading}
+    return metered(evidence, context.TOTAL_BYTES, **where)
+
+
+@partial(
+    Claim,
+    id="ctx-exists",
+    section=Section.CONTEXT,
+    order=1,
+    statement=Message("Any CUDA use first creates a context that takes device memory of its own."),
+    experiments=(context.EXPERIMENT,),
+    on_context=True,
+)
+def _exists(evidence: EvidenceCollector) -> Verdict:
+    what = Message("taken when a context is created, nothing allocated")
+    taken = evidence.show("context", what, total(evidence, context.DRIVER, context.CONTEXT))
+    return evidence.verdict(
+        Ruling.of(taken > 0),
+        Message("{context} in a process that has allocated nothing."),
+        Message("A context holds stacks for kernels, the heap and modules of its process."),
+    )
+
+
+@partial(
+    Claim,
+    id="ctx-trigger",
+    section=Section.CONTEXT,
+    order=2,
+    statement=Message("Any CUDA call creates the context."),
+    experiments=(context.EXPERIMENT,),
+    on_context=True,
+)
+def _trigger(evidence: EvidenceCollector) -> Verdict:
+    rows = evidence.required_rows(context.CONTEXT_CREATED)
+    creating = evidence.derive(
+        "creating", Message("calls that create a context"), positives, rows, "calls"
+    )
+    tried = evidence.count("tried", Message("calls tried"), rows, "calls")
+    names = [str(row["call"]) for row in rows if row > 0]
+    # That a call which raised created no context says less than of the others.
+    failed = [
+        str(row["call"]) for row in rows if row == 0.0 and CALL_FAILED in flags_of(row.record)
+    ]
+    condition = Message("{creating} of {tried} calls do.")
+    if names:
+        condition = Message("{creating} of {tried} calls do: {names}.", names=_list(names))
+    rest: Text = ""
+    if failed:
+        rest = Message("Of those that do not, these failed: {names}.", names=_list(failed))
+    return evidence.verdict(
+        Ruling.of(creating == tried, in_part=creating > 0),
+        sentences(condition, rest),
+        Message(
+            "The runtime creates a context in the first call that works in one, be it a question "
+            "or a request; the driver's own functions do only where they are told to."
+        ),
+    )
+
+
+def _list(names: list[str]) -> Joined:
+    return Joined(Message(", "), tuple(names))
+
+
+@partial(
+    Claim,
+    id="ctx-contents",
+    section=Section.CONTEXT,
+    order=3,
+    statement=Message("A context holds what memory management, streams and loaded modules need."),
+    experiments=(context.EXPERIMENT,),
+    on_context=True,
+)
+def _contents(evidence: EvidenceCollector) -> Verdict:
+    lazy, eager = (total(evidence, context.TORCH, context.CONTEXT, way) for way in context.LOADINGS)
+    what = Message("more when torch's modules are loaded at once")
+    modules = evidence.derive("modules", what, difference, [(eager, lazy)], "bytes")
+    stack = evidence.derive(
+        "stack",
+        Message("more between the smallest and largest stack limit"),
+        spread,
+        metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, limit=context.STACK),
+        "bytes",
+    )
+    heap = evidence.derive(
+        "heap",
+        Message("more between the smallest and largest heap limit"),
+        spread,
+        metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, limit=context.HEAP),
+        "bytes",
+    )
+    made, before = (
+        metered(evidence, context.CALL_BYTES, subject=context.TORCH, call=call)
+        for call in (context.MAKE_STREAM, context.SET_DEVICE)
+    )
+    what = Message("more when torch makes its streams")
+    streams = evidence.derive("streams", what, difference, [(made, before)], "bytes")
+    parts = [modules > 0, stack > 0, heap > 0, streams > 0]
+    return evidence.verdict(
+        Ruling.of(all(parts), in_part=any(parts)),
+        Message(
+            "torch's modules add {modules} when loaded at once and its streams {streams}; stack "
+            "and heap limits move it by {stack} and {heap}."
+        ),
+        Message("All of these are reserved for the process when its context is created or used."),
+    )
+
+
+@partial(
+    Claim,
+    id="ctx-ignored",
+    section=Section.CONTEXT,
+    order=4,
+    statement=Message(
+        "A context's overhead is large enough to matter: several hundred MB for each process."
+    ),
+    experiments=(context.EXPERIMENT,),
+    on_context=True,
+    first_screen=FirstScreen(1, "bare", Message("device memory of a context, nothing allocated")),
+)
+def _size(evidence: EvidenceCollector) -> Verdict:
+    row = total(evidence, context.DRIVER, context.CONTEXT)
+    bare = evidence.show("bare", Message("a bare context"), row)
+    what = Message("its share of an 8 GiB card")
+    evidence.derive("share", what, lambda rows: rows[0] / _SMALL_CARD, [row], "share")
+    what = Message("torch after a kernel and a matrix product")
+    evidence.show("torch", what, total(evidence, context.TORCH, context.PRODUCT))
+    what = Message("the same with EAGER module loading")
+    evidence.show("eager", what, total(evidence, context.TORCH, context.PRODUCT, context.EAGER))
+    return evidence.verdict(
+        Ruling.of(bare >= SEVERAL_HUNDRED, in_part=bare >= _HUNDRED),
+        Message(
+            "{bare} each before any kernel, {torch} once torch has run a kernel and a matrix "
+            "product, {eager} with EAGER module loading; it depends on GPU, driver and libraries."
+        ),
+        Message("Each process has a context of its own; modules and libraries are loaded into it."),
+    )
+
+
+@partial(
+    Claim,
+    id="ctx-cause",
+    section=Section.CONTEXT,
+    order=5,
+    statement=Message(
+        "The driver reserves a context's memory because managing allocations needs tables and "
+        "metadata."
+    ),
+    experiments=(context.EXPERIMENT,),
+    on_context=True,
+)
+def _cause(evidence: EvidenceCollector) -> Verdict:
+    stack = evidence.derive(
+        "stack",
+        Message("what the stack limit alone moves"),
+        spread,
+        metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, limit=context.STACK),
+        "bytes",
+    )
+    rows = metered_rows(evidence, context.LIVE_BYTES)
+    most = max(rows, key=lambda row: (row["count"], row["bytes"]))
+    requested = float(most["count"] * most["bytes"])
+    what = Message("taken beyond what was asked for, with the most live allocations")
+    bookkeeping = evidence.derive(
+        "bookkeeping", what, lambda rows: rows[0] - requested, [most], "bytes"
+    )
+    evidence.axis("count", Message("live allocations then"), most, "count")
+    refuted = stack > _STACK_OVER_BOOKKEEPING * max(bookkeeping, 1.0)
+    return evidence.verdict(
+        Ruling.of(False, in_part=not refuted),
+        Message(
+            "{count} live allocations take {bookkeeping} beyond their own bytes, while the stack "
+            "limit alone moves the context by {stack}."
+        ),
+        Message(
+            "The size follows from what kernels may need (a stack for each thread that can be "
+            "resident, heap, code), not from tables of allocations. What is left when all limits "
+            "are smallest is not told apart."
+        ),
+    )
+
+
+@partial(
+    Claim,
+    id="ctx-multiple",
+    section=Section.DIAGNOSIS,
+    order=1,
+    statement=Message(
+        "Several processes at a few hundred MB each point to contexts created repeatedly."
+    ),
+    experiments=(context.EXPERIMENT,),
+    on_context=True,
+)
+def several_contexts(evidence: EvidenceCollector) -> Verdict:
+    rows = metered_rows(evidence, context.PROCESS_BYTES, 2, subject=context.DRIVER)
+    fewest, most = (pick(rows, key=lambda row: row["processes"]) for pick in (min, max))
+    one = evidence.show("one", Message("one idle process"), fewest)
+    many = evidence.show("many", Message("each of the most idle processes"), most)
+    evidence.axis("processes", Message("processes then"), most, "processes")
+    own = abs(many - one) <= _ALIKE * one
+    return evidence.verdict(
+        Ruling.of(many >= SEVERAL_HUNDRED and own),
+        sentences(
+            Message(
+                "{processes} idle processes hold {many} each, as one alone does ({one}). One for "
+                "each process is the least there can be: it is no fault by itself."
+            ),
+            _used(evidence),
+        ),
+        Message("Processes share no context: each pays for its own in full."),
+    )
+
+
+def _used(evidence: EvidenceCollector) -> Text:
+    """Return what a process that works holds beyond that, where it was measured."""
+    try:
+        worked, idle = (
+            total(evidence, context.TORCH, stage) for stage in (context.PRODUCT, context.CONTEXT)
+        )
+    except MissingFigureError:
+        return ""
+    what = Message("torch's first tensor, kernel and matrix product add")
+    evidence.derive("used", what, difference, [(worked, idle)], "bytes")
+    return Message(
+        "A first tensor, kernel and matrix product add {used} in torch: a few hundred MB need not "
+        "be idle contexts."
+    )
