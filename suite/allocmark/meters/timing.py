@@ -35,10 +35,7 @@ _EMPTY = {
     "aoti": ("am_empty_aoti_alloc", "am_empty_free"),
 }
 # The first is not slewed by NTP, but some virtual machines serve it by a system call.
-_CLOCKS = {
-    "CLOCK_MONOTONIC_RAW": time.CLOCK_MONOTONIC_RAW,
-    "CLOCK_MONOTONIC": time.CLOCK_MONOTONIC,
-}
+_CLOCKS = {"CLOCK_MONOTONIC_RAW": time.CLOCK_MONOTONIC_RAW, "CLOCK_MONOTONIC": time.CLOCK_MONOTONIC}
 _RAW_MAY_COST = 1.5
 _RUNTIME_OUT_OF_MEMORY = 2
 _CLOCK_READINGS = 10_000

@@ -26,10 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability
-from allocmark.experiments.core.allocator_experiment import (
-    AllocatorExperiment,
-    is_base,
-)
+from allocmark.experiments.core.allocator_experiment import AllocatorExperiment, is_base
 from allocmark.experiments.core.experiment import Profile
 from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Cell, Recorder, in_words
@@ -48,11 +45,7 @@ from allocmark.machine.emulated import is_emulated
 from allocmark.schema.figure import Figure
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import capacity as metrics
-from allocmark.schema.metrics.fragmentation import (
-    DEVICE_BYTES,
-    PEAK_RESERVED_BYTES,
-    REPLAY_SECONDS,
-)
+from allocmark.schema.metrics.fragmentation import DEVICE_BYTES, PEAK_RESERVED_BYTES, REPLAY_SECONDS
 from allocmark.schema.notes import SETTING
 from allocmark.system.errors import NotMeasurableError
 from allocmark.workloads import catalog

@@ -27,10 +27,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability, Tier
-from allocmark.experiments.core.allocator_experiment import (
-    AllocatorExperiment,
-    is_base,
-)
+from allocmark.experiments.core.allocator_experiment import AllocatorExperiment, is_base
 from allocmark.experiments.core.experiment import Profile
 from allocmark.experiments.core.outcomes import empty_cells, fill
 from allocmark.experiments.core.recorder import Cell, Recorder, in_words
