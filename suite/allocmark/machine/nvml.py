@@ -157,8 +157,8 @@ def _visible(nvml: ModuleType) -> list[str]:
     handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
     if not handles:
         raise NoGpuError("the NVIDIA driver sees no GPU on this machine")
-    uuids = [_text(nvml.nvmlDeviceGetUUID(handle)) for handle in handles]
-    names = {_text(nvml.nvmlDeviceGetName(handle)) for handle in handles}
+    uuids = [as_text(nvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+    names = {as_text(nvml.nvmlDeviceGetName(handle)) for handle in handles}
     if len(names) > 1 and os.environ.get(_ORDER) != "PCI_BUS_ID":
         # Only CUDA knows which it takes for the fastest; it must not be started in this process.
         return _uuids_from_child()
@@ -224,7 +224,7 @@ def _uuids_from_child() -> list[str]:
     return answer.stdout.split()
 
 
-def _text(value: str | bytes) -> str:
+def as_text(value: str | bytes) -> str:
     """Return a string; older releases of pynvml return bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 

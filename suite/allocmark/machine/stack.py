@@ -121,8 +121,8 @@ def read_stack(framework: str = "auto", device: int = 0) -> Stack:
         raise UnknownNameError("framework", framework, ["auto", BARE, *FRAMEWORKS])
     nvml, handle = nvml_meter.open_device(device)
     try:
-        gpu = _text(nvml.nvmlDeviceGetName(handle))
-        driver = _text(nvml.nvmlSystemGetDriverVersion())
+        gpu = nvml_meter.as_text(nvml.nvmlDeviceGetName(handle))
+        driver = nvml_meter.as_text(nvml.nvmlSystemGetDriverVersion())
         cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
         total = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     except nvml.NVMLError as error:
@@ -287,10 +287,6 @@ def _reserved_bytes(nvml: Any, handle: Any) -> int:
         lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
     )
     return int(info.reserved) if info is not None else 0
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 if __name__ == "__main__":

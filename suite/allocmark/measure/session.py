@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from allocmark import __version__
 from allocmark.allocators.base import Allocator
@@ -190,7 +189,7 @@ def _requests(session: Session, task: _Task) -> list[Request]:
 
 def _measure(session: Session, task: _Task, stream: Iterator[ChildOutcome]) -> Document:
     blank, begin = _blank(session, task), time.monotonic()
-    before = _conditions(session)
+    before = read_conditions(session.device).to_json()
     outcomes: list[ChildOutcome] = []
     failures = list(task.failures)
     session.progress.begin(task.title, len(task.requests))
@@ -204,7 +203,7 @@ def _measure(session: Session, task: _Task, stream: Iterator[ChildOutcome]) -> D
     in_processes = round(sum(outcome.seconds for outcome in outcomes), 3)
     conditions = {
         "before": before,
-        "after": _conditions(session),
+        "after": read_conditions(session.device).to_json(),
         "notes": outcomes_of.notes(outcomes),
         "processes": len(outcomes),
         "seconds": {"processes": in_processes, **outcomes_of.spent(outcomes)},
@@ -218,11 +217,6 @@ def _measure(session: Session, task: _Task, stream: Iterator[ChildOutcome]) -> D
         # Ten children that fail alike have one reason.
         failures=list(dict.fromkeys(failures)),
     )
-
-
-def _conditions(session: Session) -> Mapping[str, Any]:
-    conditions: Mapping[str, Any] = read_conditions(session.device).to_json()
-    return conditions
 
 
 def _blank(session: Session, task: _Task) -> Document:

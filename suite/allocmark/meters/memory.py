@@ -15,6 +15,7 @@ from typing import Any
 
 from allocmark.machine.nvml import in_words, open_card, open_device, processes_on
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
+from allocmark.system.errors import NotMeasurableError
 
 Reading = Mapping[str, int | None]
 """Bytes in use by meter, None where one cannot tell."""
@@ -129,6 +130,14 @@ def used_bytes_in_context(device: int = 0) -> int | str:
             driver.cuCtxPopCurrent_v2(ctypes.byref(popped))
         driver.cuDevicePrimaryCtxRelease_v2(_ordinal(device))
     return total.value - free.value if code == 0 else f"cuMemGetInfo failed here ({code})"
+
+
+def used_bytes(device: int = 0) -> int:
+    """Return total less free by cuMemGetInfo. Raises `NotMeasurableError` where it cannot tell."""
+    used = used_bytes_in_context(device)
+    if isinstance(used, str):
+        raise NotMeasurableError(used)
+    return used
 
 
 def _driver() -> Any:

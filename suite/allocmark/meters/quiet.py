@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from types import TracebackType
 from typing import Generic, NamedTuple, TypeVar
 
 from allocmark.meters.timing import clock, library
@@ -119,12 +118,7 @@ class QuietCores:
         self.core_speed_ns = float(requested if same else here)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         os.sched_setaffinity(0, self._allowed)
 
     @property

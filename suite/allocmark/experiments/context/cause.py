@@ -13,26 +13,19 @@ from allocmark.meters.memory import MemoryMeters, Reading, settled
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis
 from allocmark.schema.metric import Metric
-from allocmark.schema.metrics.context import (
-    DEFAULT,
-    HEAP,
-    LIMITED_CONTEXT_BYTES,
-    LIVE_BYTES,
-    PRINTF,
-    STACK,
-)
+from allocmark.schema.metrics import context as metrics
 from allocmark.system.errors import DeviceOutOfMemoryError
 from allocmark.system.units import GIB, KIB, MIB, format_bytes
 
 _LIMITS: tuple[tuple[str, int], ...] = (
-    (DEFAULT, 0),
-    (STACK, 256),
-    (STACK, 4 * KIB),
-    (STACK, 16 * KIB),
-    (HEAP, 64 * MIB),
-    (HEAP, 256 * MIB),
-    (PRINTF, 16 * MIB),
-    (PRINTF, 64 * MIB),
+    (metrics.DEFAULT, 0),
+    (metrics.STACK, 256),
+    (metrics.STACK, 4 * KIB),
+    (metrics.STACK, 16 * KIB),
+    (metrics.HEAP, 64 * MIB),
+    (metrics.HEAP, 256 * MIB),
+    (metrics.PRINTF, 16 * MIB),
+    (metrics.PRINTF, 64 * MIB),
 )
 """Limit and its value. The stack is bytes a thread, and every thread that fits gets one."""
 _COUNTS = (100, 1_000, 10_000, 100_000)
@@ -61,11 +54,11 @@ def cells(subject: str) -> Iterator[tuple[Metric, str, Mapping[str, Axis]]]:
     """Return metric, meter and axes of everything that is measured here."""
     for limit, value in _LIMITS:
         for meter in _LIMIT_METERS:
-            yield LIMITED_CONTEXT_BYTES, meter, _limit_axes(limit, value, meter)
+            yield metrics.LIMITED_CONTEXT_BYTES, meter, _limit_axes(limit, value, meter)
     for size in _SIZES:
         for count in _COUNTS:
             for meter in METERS:
-                yield LIVE_BYTES, meter, _live_axes(size, count, meter)
+                yield metrics.LIVE_BYTES, meter, _live_axes(size, count, meter)
 
 
 def _limit(limit: str, value: int, device: int, recorder: Recorder) -> None:
@@ -74,13 +67,13 @@ def _limit(limit: str, value: int, device: int, recorder: Recorder) -> None:
     except Exception as error:
         for meter in _LIMIT_METERS:
             axes = _limit_axes(limit, value, meter)
-            recorder.figure(LIMITED_CONTEXT_BYTES.missing(str(error), axes, meter))
+            recorder.figure(metrics.LIMITED_CONTEXT_BYTES.missing(str(error), axes, meter))
         raise
     for name, default in found["defaults"].items():
         recorder.note(f"default {name} bytes", default)
     for meter in _LIMIT_METERS:
         axes = _limit_axes(limit, value, meter)
-        recorder.reading(LIMITED_CONTEXT_BYTES, meter, axes, found["bytes"][meter])
+        recorder.reading(metrics.LIMITED_CONTEXT_BYTES, meter, axes, found["bytes"][meter])
 
 
 def _context_under(limit: str, value: int, device: int) -> dict[str, object]:
@@ -89,7 +82,7 @@ def _context_under(limit: str, value: int, device: int) -> dict[str, object]:
     driver.init()
     driver.create_context(device)
     defaults: dict[str, int] = {}
-    if limit != DEFAULT:
+    if limit != metrics.DEFAULT:
         defaults[limit] = driver.get_limit(limit)
         driver.set_limit(limit, value)
     # The heap and the printf buffer are set up for code that uses them, the stack at a launch.
@@ -104,12 +97,12 @@ def _live(size: int, device: int, recorder: Recorder) -> None:
         for count in _COUNTS:
             for meter in METERS:
                 axes = _live_axes(size, count, meter)
-                recorder.figure(LIVE_BYTES.missing(str(error), axes, meter))
+                recorder.figure(metrics.LIVE_BYTES.missing(str(error), axes, meter))
         raise
     for count, added in found:
         for meter in METERS:
             axes = _live_axes(size, count, meter)
-            recorder.reading(LIVE_BYTES, meter, axes, added[meter])
+            recorder.reading(metrics.LIVE_BYTES, meter, axes, added[meter])
 
 
 def _allocate(size: int, device: int) -> list[tuple[int, dict[str, int | str]]]:

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
-from types import TracebackType
 from typing import Any
 
 from allocmark.experiments.context.subjects import subject_of
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import Request
 from allocmark.experiments.shared.worker_process import WorkerProcess, answer
-from allocmark.meters.memory import MemoryMeters, settled, used_bytes_in_context
+from allocmark.meters.memory import MemoryMeters, settled, used_bytes
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics.context import CONTEXT, INIT, PROCESS_BYTES, PROCESSES_BYTES
-from allocmark.system.errors import NotMeasurableError
 from allocmark.system.lifetime import end_with_parent
 
 PROCESSES = (1, 2, 4, 8)
@@ -39,58 +38,31 @@ def cells(subject: str) -> Iterator[tuple[Metric, str, Mapping[str, Axis]]]:
                 yield metric, meter, {"processes": count, "meter": meter}
 
 
-class Worker(WorkerProcess):
-    """The parent's side of one process."""
-
-    def __init__(self, subject: str, device: int) -> None:
-        super().__init__([sys.executable, "-m", __name__, subject, str(device)])
-
-
-class Workers:
-    """As many as are ever needed, all started at once and without a context; a context manager."""
-
-    def __init__(self, subject: str, device: int) -> None:
-        self.all = [Worker(subject, device) for _ in range(max(PROCESSES))]
-
-    def wait_ready(self) -> None:
-        """Wait until all have loaded what they need."""
-        for worker in self.all:
-            worker.answer()
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for worker in self.all:
-            worker.close()
-
-
 def prepare(request: Request) -> Callable[[Recorder], None]:
-    """Start all processes."""
-    return partial(_measure, request, Workers(request.subject, request.device))
+    """Start as many processes as are ever needed, all at once and without a context."""
+    command = [sys.executable, "-m", __name__, request.subject, str(request.device)]
+    return partial(_measure, request, [WorkerProcess(command) for _ in range(max(PROCESSES))])
 
 
-def _measure(request: Request, workers: Workers, recorder: Recorder) -> None:
+def _measure(request: Request, workers: Sequence[WorkerProcess], recorder: Recorder) -> None:
     """Let one worker after another create its context; read at each of `PROCESSES`."""
-    with workers:
-        workers.wait_ready()
+    with ExitStack() as ended:
+        for worker in workers:
+            ended.enter_context(worker)
+        for worker in workers:
+            worker.answer()  # It has loaded what it needs.
         meters = MemoryMeters(request.device)
         on_device = [settled(meters)[NVML_DEVICE]]
         seen: list[int | None] = []
-        for number, worker in enumerate(workers.all, 1):
+        for number, worker in enumerate(workers, 1):
             with recorder.stage(f"{number} processes"):
                 worker.send("create")
                 worker.answer()
                 on_device.append(meters.read()[NVML_DEVICE])
-                workers.all[0].send("read")
-                seen.append(workers.all[0].answer())
+                workers[0].send("read")
+                seen.append(workers[0].answer())
                 if number in PROCESSES:
-                    alive = [each.pid for each in workers.all[:number]]
+                    alive = [each.pid for each in workers[:number]]
                     listed = [meters.read(pid)[NVML_PROCESS] for pid in alive]
                     _send(number, NVML_PROCESS, listed, meters.why(NVML_PROCESS), recorder)
                     _send(number, NVML_DEVICE, _steps(on_device), None, recorder)
@@ -128,7 +100,7 @@ def main(name: str, device: int, parent: int) -> int:
         if line.strip() == "create":
             answer(lambda: _create(subject.steps(device)))
         else:
-            answer(lambda: _used(device))
+            answer(partial(used_bytes, device))
     return 0
 
 
@@ -136,13 +108,6 @@ def _create(steps: Any) -> None:
     for stage in (INIT, CONTEXT):
         if callable(steps[stage]):
             steps[stage]()
-
-
-def _used(device: int) -> int:
-    used = used_bytes_in_context(device)
-    if isinstance(used, str):
-        raise NotMeasurableError(used)
-    return used
 
 
 if __name__ == "__main__":

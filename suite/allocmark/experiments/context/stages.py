@@ -13,14 +13,7 @@ from allocmark.meters.memory import MemoryMeters, Reading, settled
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_PROCESS
 from allocmark.schema.figure import Axis
 from allocmark.schema.metric import Metric
-from allocmark.schema.metrics.context import (
-    IMPORT,
-    LOADINGS,
-    STAGE_BYTES,
-    STAGE_SECONDS,
-    STAGES,
-    TOTAL_BYTES,
-)
+from allocmark.schema.metrics import context as metrics
 
 _BEFORE = (
     "cudaMemGetInfo could not be asked before this stage: to ask it would have created the context"
@@ -31,9 +24,9 @@ _NEVER = (
 _DISTURBED = "another process on this GPU changed what it holds during this stage"
 
 _METRICS: Mapping[Metric, tuple[str, ...]] = {
-    STAGE_SECONDS: (CLOCK,),
-    STAGE_BYTES: METERS,
-    TOTAL_BYTES: METERS,
+    metrics.STAGE_SECONDS: (CLOCK,),
+    metrics.STAGE_BYTES: METERS,
+    metrics.TOTAL_BYTES: METERS,
 }
 """The meters of each metric of a stage."""
 
@@ -57,7 +50,7 @@ def measure_stages(
 ) -> None:
     """Go through the stages. What one cannot do is the reason of its cells and of those after."""
     log = _Log(meters, request.parameters["module_loading"], recorder)
-    log.add(IMPORT, import_seconds)  # It was imported ahead, and touched no GPU.
+    log.add(metrics.IMPORT, import_seconds)  # It was imported ahead, and touched no GPU.
     failed: str | None = None
     for stage, step in subject.steps(request.device).items():
         if failed or isinstance(step, str):
@@ -76,8 +69,8 @@ def measure_stages(
 
 def cells(subject: str) -> Iterator[tuple[Metric, str, Mapping[str, Axis]]]:
     """Return metric, meter and axes of everything that is measured here."""
-    for loading in LOADINGS:
-        for stage in STAGES:
+    for loading in metrics.LOADINGS:
+        for stage in metrics.STAGES:
             for metric, meters in _METRICS.items():
                 for meter in meters:
                     yield metric, meter, _axes(metric, stage, loading, meter)
@@ -106,12 +99,15 @@ class _Log:
 
     def add(self, stage: str, seconds: float) -> None:
         """Send the cells of a stage that was done."""
-        self._send(STAGE_SECONDS, stage, CLOCK, seconds)
+        self._send(metrics.STAGE_SECONDS, stage, CLOCK, seconds)
         reading, neighbours = self._meters.read(), self._meters.neighbours()
         disturbed = _DISTURBED if neighbours != self._neighbours else None
         for meter in METERS:
             whole_gpu = meter != NVML_PROCESS
-            for metric, since in ((STAGE_BYTES, self._last), (TOTAL_BYTES, self._first)):
+            for metric, since in (
+                (metrics.STAGE_BYTES, self._last),
+                (metrics.TOTAL_BYTES, self._first),
+            ):
                 added = self._added(metric, meter, since, reading)
                 if whole_gpu and disturbed and not isinstance(added, str):
                     added = disturbed
@@ -126,7 +122,7 @@ class _Log:
 
     def _added(self, metric: Metric, meter: str, since: Reading, now: Reading) -> int | str:
         before, after = since[meter], now[meter]
-        if meter == MEM_GET_INFO and metric is TOTAL_BYTES:
+        if meter == MEM_GET_INFO and metric is metrics.TOTAL_BYTES:
             return _NEVER
         if after is None:
             return self._meters.why(meter) or "not read"

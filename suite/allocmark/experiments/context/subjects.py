@@ -16,17 +16,10 @@ from ctypes import byref, c_float, c_int, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any, ClassVar
 
+from allocmark.allocators.base import import_framework
+from allocmark.allocators.torch_caching import import_torch
 from allocmark.cuda import driver, runtime
-from allocmark.schema.metrics.context import (
-    CONTEXT,
-    DRIVER,
-    INIT,
-    KERNEL,
-    MEMSET,
-    PRODUCT,
-    TENSOR,
-    TORCH,
-)
+from allocmark.schema.metrics import context as metrics
 from allocmark.system.errors import NotMeasurableError, UnknownNameError
 
 Step = Callable[[], object] | str
@@ -53,7 +46,7 @@ class Subject(ABC):
 class Driver(Subject):
     """The bare driver: cuInit, the primary context, cuMemAlloc, a kernel of one store."""
 
-    name = DRIVER
+    name = metrics.DRIVER
     framework = "cuda"
     # Every process compiles the kernel anew, so that the second costs what the first did.
     environment: ClassVar[Mapping[str, str]] = {"CUDA_CACHE_DISABLE": "1"}
@@ -66,12 +59,13 @@ class Driver(Subject):
             self._address = driver.alloc(driver.TENSOR_BYTES)
 
         return {
-            INIT: driver.init,
-            CONTEXT: lambda: driver.create_context(device),
-            TENSOR: tensor,
-            KERNEL: lambda: driver.launch(self._address, device),
-            MEMSET: "the driver launches a real kernel",
-            PRODUCT: "the bare driver brings no matrix product, and cuBLAS needs the runtime",
+            metrics.INIT: driver.init,
+            metrics.CONTEXT: lambda: driver.create_context(device),
+            metrics.TENSOR: tensor,
+            metrics.KERNEL: lambda: driver.launch(self._address, device),
+            metrics.MEMSET: "the driver launches a real kernel",
+            metrics.PRODUCT: "the bare driver brings no matrix product, and cuBLAS needs the "
+            "runtime",
         }
 
 
@@ -98,13 +92,13 @@ class Runtime(Subject):
             runtime.synchronize()
 
         return {
-            INIT: init,
-            CONTEXT: lambda: runtime.set_device(device),
-            TENSOR: tensor,
-            KERNEL: "the runtime only launches kernels that a compiler has put into the program: "
-            "see first memset",
-            MEMSET: memset,
-            PRODUCT: lambda: self._product(self._address),
+            metrics.INIT: init,
+            metrics.CONTEXT: lambda: runtime.set_device(device),
+            metrics.TENSOR: tensor,
+            metrics.KERNEL: "the runtime only launches kernels that a compiler has put into the "
+            "program: see first memset",
+            metrics.MEMSET: memset,
+            metrics.PRODUCT: lambda: self._product(self._address),
         }
 
     def _product(self, address: int) -> None:
@@ -114,22 +108,9 @@ class Runtime(Subject):
         result = runtime.malloc(driver.TENSOR_BYTES)
         matrix, side = c_void_p(address), c_int(SIDE)
         _check_blas("cublasCreate_v2", blas.cublasCreate_v2(byref(handle)))
-        code = blas.cublasSgemm_v2(
-            handle,
-            c_int(0),
-            c_int(0),
-            side,
-            side,
-            side,
-            byref(one),
-            matrix,
-            side,
-            matrix,
-            side,
-            byref(zero),
-            c_void_p(result),
-            side,
-        )
+        plain, factors, sides = c_int(0), (byref(one), matrix, side), (side, side, side)
+        into = matrix, side, byref(zero), c_void_p(result), side
+        code = blas.cublasSgemm_v2(handle, plain, plain, *sides, *factors, *into)
         _check_blas("cublasSgemm_v2", code)
         runtime.synchronize()
 
@@ -137,12 +118,10 @@ class Runtime(Subject):
 class Torch(Subject):
     """PyTorch: torch.cuda.init, then synchronize, which needs the context."""
 
-    name = TORCH
+    name = metrics.TORCH
     framework = "torch"
 
     def load(self) -> None:
-        from allocmark.allocators.torch_caching import import_torch
-
         self._torch = import_torch()
 
     def steps(self, device: int) -> dict[str, Step]:
@@ -164,12 +143,12 @@ class Torch(Subject):
             torch.cuda.synchronize()
 
         return {
-            INIT: torch.cuda.init,
-            CONTEXT: context,
-            TENSOR: tensor,
-            KERNEL: kernel,
-            MEMSET: _REAL_KERNEL,
-            PRODUCT: product,
+            metrics.INIT: torch.cuda.init,
+            metrics.CONTEXT: context,
+            metrics.TENSOR: tensor,
+            metrics.KERNEL: kernel,
+            metrics.MEMSET: _REAL_KERNEL,
+            metrics.PRODUCT: product,
         }
 
 
@@ -180,7 +159,7 @@ class Cupy(Subject):
     framework = "cupy"
 
     def load(self) -> None:
-        self._cupy: Any = _import("cupy")
+        self._cupy: Any = import_framework("cupy")
 
     def steps(self, device: int) -> dict[str, Step]:
         cupy = self._cupy
@@ -201,12 +180,12 @@ class Cupy(Subject):
             cupy.cuda.Device(device).synchronize()
 
         return {
-            INIT: cupy.cuda.runtime.getDeviceCount,
-            CONTEXT: context,
-            TENSOR: tensor,
-            KERNEL: kernel,
-            MEMSET: _REAL_KERNEL,
-            PRODUCT: product,
+            metrics.INIT: cupy.cuda.runtime.getDeviceCount,
+            metrics.CONTEXT: context,
+            metrics.TENSOR: tensor,
+            metrics.KERNEL: kernel,
+            metrics.MEMSET: _REAL_KERNEL,
+            metrics.PRODUCT: product,
         }
 
 
@@ -218,7 +197,7 @@ class Jax(Subject):
     environment: ClassVar[Mapping[str, str]] = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
     def load(self) -> None:
-        self._jax: Any = _import("jax")
+        self._jax: Any = import_framework("jax")
 
     def steps(self, device: int) -> dict[str, Step]:
         jax = self._jax
@@ -237,12 +216,12 @@ class Jax(Subject):
             self._product = (self._tensor @ self._tensor).block_until_ready()
 
         return {
-            INIT: init,
-            CONTEXT: "JAX creates its context within init, there is no call of its own",
-            TENSOR: tensor,
-            KERNEL: kernel,
-            MEMSET: _REAL_KERNEL,
-            PRODUCT: product,
+            metrics.INIT: init,
+            metrics.CONTEXT: "JAX creates its context within init, there is no call of its own",
+            metrics.TENSOR: tensor,
+            metrics.KERNEL: kernel,
+            metrics.MEMSET: _REAL_KERNEL,
+            metrics.PRODUCT: product,
         }
 
 
@@ -257,13 +236,6 @@ def subject_of(name: str) -> Subject:
     if name not in SUBJECTS:
         raise UnknownNameError("subject of context", name, list(SUBJECTS))
     return SUBJECTS[name]()
-
-
-def _import(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise NotMeasurableError(f"{name} cannot be imported here ({error})") from error
 
 
 def _cublas() -> ctypes.CDLL:

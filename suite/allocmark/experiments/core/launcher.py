@@ -15,8 +15,9 @@ import subprocess
 import tempfile
 import time
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import IO
 
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.schema.documents import Failure, well_formed
@@ -103,21 +104,17 @@ class Child:
         """Let it measure; return what it reported and how it ended."""
         begin = time.monotonic()
         self._send("go")
-        lines, timed_out = self._read(begin + self.request.limit_s)
-        if timed_out:
+        text, ended = read_to_end(self._pipe, begin + self.request.limit_s)
+        if not ended:
             self.kill()
         code = self._process.wait()
-        seconds = time.monotonic() - begin
-        outcome = _parse(self.request, seconds, lines)
-        if not outcome.finished:
-            reason = (
-                f"stopped after its time limit of {self.request.limit_s:.0f} s"
-                if timed_out
-                else ending(code, self._error_text())
-            )
-            outcome.failures.append(Failure(outcome.stage, reason))
+        outcome, stage, finished = _parse(self.request, time.monotonic() - begin, text)
+        if not finished:
+            reason = f"stopped after its time limit of {self.request.limit_s:.0f} s"
+            reason = ending(code, self._error_text()) if ended else reason
+            outcome = replace(outcome, failures=[*outcome.failures, Failure(stage, reason)])
         self.close()
-        return outcome.seal()
+        return outcome
 
     def kill(self) -> None:
         """End the child and everything it started."""
@@ -145,76 +142,55 @@ class Child:
         except BrokenPipeError:
             pass  # It has died already; `run` finds out why.
 
-    def _read(self, deadline: float) -> tuple[list[bytes], bool]:
-        """Read to the end of the pipe, or until the deadline."""
-        pieces: list[bytes] = []
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return b"".join(pieces).split(b"\n"), True
-            ready, _, _ = select.select([self._pipe], [], [], left)
-            if ready:
-                piece = os.read(self._pipe, 1 << 20)
-                if not piece:
-                    return b"".join(pieces).split(b"\n"), False
-                pieces.append(piece)
-
     def _error_text(self) -> str:
         self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, self._stderr.tell() - _KEPT_STDERR))
         return self._stderr.read().decode(errors="replace")
 
 
-class _Parsed:
-    """An outcome while it is being read."""
-
-    def __init__(self, request: Request, seconds: float) -> None:
-        self.request, self.seconds = request, seconds
-        self.figures: list[Figure] = []
-        self.series: list[Series] = []
-        self.failures: list[Failure] = []
-        self.notes: dict[str, Axis] = {}
-        self.spent: dict[str, float] = {}
-        self.stage, self.finished = START, False
-
-    def take(self, kind: str, data: Mapping[str, Any]) -> None:
-        match kind:
-            case "figure":
-                self.figures.append(Figure.from_json(data))
-            case "series":
-                self.series.append(Series.from_json(data))
-            case "failure":
-                self.failures.append(Failure(**data))
-            case "note":
-                self.notes[data["name"]] = data["value"]
-            case "spent":
-                self.spent[data["name"]] = self.spent.get(data["name"], 0.0) + data["seconds"]
-            case "stage":
-                self.stage = data["name"]
-            case "done":
-                self.finished = True
-
-    def seal(self) -> ChildOutcome:
-        return ChildOutcome(
-            request=self.request,
-            seconds=self.seconds,
-            figures=self.figures,
-            series=self.series,
-            failures=self.failures,
-            notes=self.notes,
-            spent=self.spent,
-        )
+def read_to_end(pipe: int, deadline: float) -> tuple[bytes, bool]:
+    """Return what comes through a pipe, and whether its end did so before the deadline."""
+    pieces: list[bytes] = []
+    while (left := deadline - time.monotonic()) > 0:
+        if select.select([pipe], [], [], left)[0]:
+            piece = os.read(pipe, 1 << 20)
+            if not piece:
+                return b"".join(pieces), True
+            pieces.append(piece)
+    return b"".join(pieces), False
 
 
-def _parse(request: Request, seconds: float, lines: Sequence[bytes]) -> _Parsed:
-    parsed = _Parsed(request, seconds)
-    for line in lines:
+def _parse(request: Request, seconds: float, text: bytes) -> tuple[ChildOutcome, str, bool]:
+    """Return what was reported, the last stage, and whether it was all."""
+    figures: list[Figure] = []
+    series: list[Series] = []
+    failures: list[Failure] = []
+    notes: dict[str, Axis] = {}
+    spent: dict[str, float] = {}
+    stage, finished = START, False
+    for line in text.split(b"\n"):
         try:
             message = json.loads(well_formed(line))
-            parsed.take(message["kind"], message["data"])
+            data = message["data"]
+            match message["kind"]:
+                case "figure":
+                    figures.append(Figure.from_json(data))
+                case "series":
+                    series.append(Series.from_json(data))
+                case "failure":
+                    failures.append(Failure(**data))
+                case "note":
+                    notes[data["name"]] = data["value"]
+                case "spent":
+                    spent[data["name"]] = spent.get(data["name"], 0.0) + data["seconds"]
+                case "stage":
+                    stage = data["name"]
+                case "done":
+                    finished = True
         except (ValueError, TypeError, KeyError):
             continue  # Half a line: the child died while it wrote.
-    return parsed
+    outcome = ChildOutcome(request, seconds, figures, series, failures, notes, spent)
+    return outcome, stage, finished
 
 
 def ending(code: int, stderr: str) -> str:

@@ -10,19 +10,6 @@ from allocmark.allocators.base import Allocator, Capability
 from allocmark.experiments.core.recorder import Cell
 from allocmark.schema.figure import Axis
 from allocmark.schema.metrics import latency as metrics
-from allocmark.schema.metrics.latency import (
-    ALLOC,
-    CALLS,
-    FIRST,
-    FREE,
-    GIVE_BACK,
-    HIT,
-    HOST,
-    LEVELS,
-    MISS,
-    OP,
-    WAITS,
-)
 
 SIZES = tuple(1 << exponent for exponent in range(9, 38, 2))
 """Every second power of two, 512 B to 128 GiB; what does not fit is an empty cell."""
@@ -35,9 +22,9 @@ CROSS_CHECK = (
 )
 
 CELLS = (
-    *((FIRST, call) for call in (ALLOC, FREE)),
-    *((path, call) for path in (MISS, HIT) for call in CALLS),
-    (GIVE_BACK, FREE),
+    *((metrics.FIRST, call) for call in (metrics.ALLOC, metrics.FREE)),
+    *((path, call) for path in (metrics.MISS, metrics.HIT) for call in metrics.CALLS),
+    (metrics.GIVE_BACK, metrics.FREE),
 )
 """Every path with the calls it has."""
 
@@ -57,10 +44,10 @@ class CallCell(NamedTuple):
 
 def expected(sizes: Sequence[int]) -> Iterator[Cell]:
     """Yield the axes of every cell with its metrics."""
-    for level in LEVELS:
+    for level in metrics.LEVELS:
         yield {"level": level}, (metrics.EMPTY_PAIR_NS, metrics.CLOCK_NS)
-    for (path, call), level, wait, size in product(CELLS, LEVELS, WAITS, sizes):
-        tail = (metrics.CALL_P99_NS,) if (path, wait) == (HIT, HOST) else ()
+    for (path, call), level, wait, size in product(CELLS, metrics.LEVELS, metrics.WAITS, sizes):
+        tail = (metrics.CALL_P99_NS,) if (path, wait) == (metrics.HIT, metrics.HOST) else ()
         yield CallCell(path, call, level, wait).axes(size), (metrics.CALL_NS, *tail)
     for size in CROSS_SIZES:
         yield {"bytes": size}, CROSS_CHECK
@@ -79,14 +66,14 @@ def why_empty(allocator: Allocator, keeps: bool, cell: CallCell) -> str | None:
     `keeps` says whether freed memory stays cached over a synchronization.
     """
     able = allocator.capabilities
-    if cell.level == OP and Capability.OP not in able:
+    if cell.level == metrics.OP and Capability.OP not in able:
         return str(allocator.lacks(Capability.OP))
-    if cell.path == HIT:
+    if cell.path == metrics.HIT:
         return _why_no_hit(allocator, keeps, cell)
     if Capability.CACHE in able and Capability.TRIM not in able:
-        if cell.path == GIVE_BACK:
+        if cell.path == metrics.GIVE_BACK:
             return str(allocator.lacks(Capability.TRIM))
-        if cell.path == MISS:
+        if cell.path == metrics.MISS:
             return "its cache cannot be emptied: after the first use every call is a hit"
     return None
 
@@ -94,10 +81,10 @@ def why_empty(allocator: Allocator, keeps: bool, cell: CallCell) -> str | None:
 def _why_no_hit(allocator: Allocator, keeps: bool, cell: CallCell) -> str | None:
     if Capability.CACHE not in allocator.capabilities:
         return str(allocator.lacks(Capability.CACHE))
-    if cell.wait == HOST:
+    if cell.wait == metrics.HOST:
         return None
     if not stream_ordered(allocator):
         return "a hit is complete when it returns: it leaves nothing on the stream"
-    if cell.call != ALLOC and not keeps:
+    if cell.call != metrics.ALLOC and not keeps:
         return "the synchronization that completes it empties this pool: see give-back"
     return None

@@ -21,20 +21,9 @@ from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.flags import DRIVER_CALLS, NOISY_CPU, WIDE_INTERVAL, WIDE_SHARE
 from allocmark.schema.intervals import histogram
 from allocmark.schema.metrics import latency as metrics
-from allocmark.schema.metrics.latency import (
-    ALLOC,
-    COMPLETE,
-    FREE,
-    HIT,
-    HOST,
-    LEVELS,
-    OP,
-    PAIR,
-    WAITS,
-)
 from allocmark.system.units import GIB
 
-_CELLS = [call for path, call in CELLS if path == HIT]
+_CELLS = [call for path, call in CELLS if path == metrics.HIT]
 _ROUNDS = 4
 _ONCE_FROM_BYTES = 4 * GIB
 """Larger sizes are visited once, with all their batches: to cache such a block takes too long."""
@@ -85,14 +74,14 @@ def measure_hits(bench: Bench, parameters: Mapping[str, Any], recorder: Recorder
                 reasons[size] = reason
         bench.clean()
     for size in parameters["sizes"]:
-        for level, call, wait in product(LEVELS, _CELLS, WAITS):
-            cell = CallCell(HIT, call, level, wait)
+        for level, call, wait in product(metrics.LEVELS, _CELLS, metrics.WAITS):
+            cell = CallCell(metrics.HIT, call, level, wait)
             why = bench.why_empty(cell) or reasons.get(size)
             if why is None:
                 _record(readings[bench.read_as(level), size], cell, size, recorder)
             else:
                 host = (metrics.CALL_NS, metrics.CALL_P99_NS)
-                for metric in host if wait == HOST else host[:1]:
+                for metric in host if wait == metrics.HOST else host[:1]:
                     recorder.figure(metric.missing(why, cell.axes(size)))
 
 
@@ -119,13 +108,13 @@ def _visit(
         loop, found = bench.loops[level], readings[level, size]
         native, python = _BATCH[stream_ordered(bench.allocator)]
         pairs = native if isinstance(loop, NativeLoop) else python
-        if level == OP and bench.allocator.slow_op:
+        if level == metrics.OP and bench.allocator.slow_op:
             pairs = _SLOW_OPS
         blocks = max(1, min(pairs, room))
         found.meters = {
-            PAIR: f"{loop.meter}, {pairs} calls a batch",
-            ALLOC: f"{loop.meter}, {blocks} calls a batch",
-            FREE: f"{loop.meter}, {blocks} calls a batch",
+            metrics.PAIR: f"{loop.meter}, {pairs} calls a batch",
+            metrics.ALLOC: f"{loop.meter}, {blocks} calls a batch",
+            metrics.FREE: f"{loop.meter}, {blocks} calls a batch",
         }
         # What these take from the driver is cached afterwards.
         loop.many(size, blocks)
@@ -134,11 +123,11 @@ def _visit(
         take = bench.quiet.take
         paired = take(partial(loop.pairs, size, pairs), batches)
         for pair_ns, factor in paired:
-            found.batches[PAIR].append(round(pair_ns * factor, 2))
+            found.batches[metrics.PAIR].append(round(pair_ns * factor, 2))
         apart = take(partial(loop.many, size, blocks), batches)
         for (alloc_ns, free_ns), factor in apart:
-            found.batches[ALLOC].append(round(alloc_ns * factor, 2))
-            found.batches[FREE].append(round(free_ns * factor, 2))
+            found.batches[metrics.ALLOC].append(round(alloc_ns * factor, 2))
+            found.batches[metrics.FREE].append(round(free_ns * factor, 2))
         found.noisy |= not (paired.quiet and apart.quiet)
         # Short runs of single calls: a core seldom stays quiet for long.
         singly = take(
@@ -152,7 +141,7 @@ def _visit(
                 found.singles[call.removesuffix("_ns")].append(scaled)
         after = bench.allocator.stats().driver_allocs
         found.driver_calls += (after or 0) - (before or 0)
-        if bench.why_empty(CallCell(HIT, ALLOC, level, COMPLETE)) is None:
+        if bench.why_empty(CallCell(metrics.HIT, metrics.ALLOC, level, metrics.COMPLETE)) is None:
             _completed(bench, loop, size, batches, found)
 
 
@@ -165,12 +154,14 @@ def _completed(bench: Bench, loop: Loop, size: int, count: int, found: _Readings
 
     # The GPU has nothing to do for a hit: what is waited for moves with the core, as a call does.
     taken = bench.quiet.take(apart, count)
-    found.completed[ALLOC] += [round(alloc_ns * factor) for (alloc_ns, _), factor in taken]
+    found.completed[metrics.ALLOC] += [round(alloc_ns * factor) for (alloc_ns, _), factor in taken]
     found.noisy |= not taken.quiet
     if bench.keeps:
-        found.completed[FREE] += [round(free_ns * factor) for (_, free_ns), factor in taken]
+        found.completed[metrics.FREE] += [round(free_ns * factor) for (_, free_ns), factor in taken]
         pairs = bench.quiet.take(partial(loop.pair, size), count)
-        found.completed[PAIR] += [round(pair.complete_ns * factor) for pair, factor in pairs]
+        found.completed[metrics.PAIR] += [
+            round(pair.complete_ns * factor) for pair, factor in pairs
+        ]
         found.noisy |= not pairs.quiet
 
 
@@ -179,7 +170,7 @@ def _record(found: _Readings, cell: CallCell, size: int, recorder: Recorder) -> 
     meter = found.meters[cell.call]
     single = f"{meter.split(',')[0]}, calls timed singly"
     noisy = (NOISY_CPU,) if found.noisy else ()
-    if cell.wait == COMPLETE:
+    if cell.wait == metrics.COMPLETE:
         recorder.figure(
             metrics.CALL_NS.sampled(
                 single, axes, found.completed[cell.call], flags=noisy, scaled_to_core_speed=True

@@ -12,18 +12,9 @@ from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.latency.cells import CELLS, CallCell
 from allocmark.experiments.latency.levels import Bench, after_failure, in_short, out_of_memory
 from allocmark.meters.timing import Timed
-from allocmark.schema.metrics.latency import (
-    ALLOC,
-    CALL_NS,
-    FIRST,
-    GIVE_BACK,
-    HIT,
-    LEVELS,
-    PAIR,
-    WAITS,
-)
+from allocmark.schema.metrics import latency as metrics
 
-_CELLS = [(path, call) for path, call in CELLS if path != HIT]
+_CELLS = [(path, call) for path, call in CELLS if path != metrics.HIT]
 
 
 class _Cycle(NamedTuple):
@@ -43,16 +34,16 @@ class _Readings:
     seconds: float = 0.0
 
     def of(self, path: str, call: str) -> list[Timed]:
-        if path == FIRST:
-            return [self.first.alloc if call == ALLOC else self.first.free]
-        if path == GIVE_BACK:
+        if path == metrics.FIRST:
+            return [self.first.alloc if call == metrics.ALLOC else self.first.free]
+        if path == metrics.GIVE_BACK:
             return [cycle.release for cycle in self.cycles]
-        if call == PAIR:
+        if call == metrics.PAIR:
             return [
                 Timed(c.alloc.host_ns + c.free.host_ns, c.alloc.complete_ns + c.free.complete_ns)
                 for c in self.cycles
             ]
-        return [cycle.alloc if call == ALLOC else cycle.free for cycle in self.cycles]
+        return [cycle.alloc if call == metrics.ALLOC else cycle.free for cycle in self.cycles]
 
 
 def measure_misses(bench: Bench, parameters: Mapping[str, Any], recorder: Recorder) -> None:
@@ -109,19 +100,19 @@ def _record(
     reason: str | None,
     recorder: Recorder,
 ) -> None:
-    for level, (path, call), wait in product(LEVELS, _CELLS, WAITS):
+    for level, (path, call), wait in product(metrics.LEVELS, _CELLS, metrics.WAITS):
         cell = CallCell(path, call, level, wait)
         axes = cell.axes(size)
         why = bench.why_empty(cell) or reason
         if why is not None:
-            recorder.figure(CALL_NS.missing(why, axes))
+            recorder.figure(metrics.CALL_NS.missing(why, axes))
             continue
         found = readings[bench.read_as(level)].of(path, call)
         samples = list(_part(found, wait))
         meter = bench.loops[level].meter
-        if path == GIVE_BACK:
+        if path == metrics.GIVE_BACK:
             meter = bench.release_meter or meter
-        recorder.figure(CALL_NS.sampled(meter, axes, samples))
+        recorder.figure(metrics.CALL_NS.sampled(meter, axes, samples))
 
 
 def _part(found: list[Timed], wait: str) -> Iterator[float]:

@@ -16,7 +16,6 @@ from allocmark.experiments.multi_gpu.devices import DeviceMetrics, Devices
 from allocmark.schema.device_meters import METERS
 from allocmark.schema.figure import Axis
 from allocmark.schema.metrics import multi_gpu as metrics
-from allocmark.schema.metrics.multi_gpu import CONTEXTS, OF_ALL
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 from allocmark.system.garbage import no_garbage_collection
 from allocmark.system.units import GIB, MIB
@@ -48,7 +47,7 @@ class Peers(DevicePart):
             reach_cells(gpus),
             recorder,
         )
-        for contexts in CONTEXTS:
+        for contexts in metrics.CONTEXTS:
             run_in_fork(
                 f"peer access, contexts {contexts}",
                 partial(_bytes, contexts, uuids),
@@ -123,11 +122,11 @@ def _with_peers(gpus: int, both_ways: bool) -> Iterator[tuple[int, str | None]]:
 def _bytes(contexts: str, uuids: Sequence[str]) -> list[dict[str, Any]]:
     """Return a reading with none enabled, then one after each peer, or the reason."""
     gpus = len(uuids)
-    for gpu in range(gpus if contexts == OF_ALL else 1):
+    for gpu in range(gpus if contexts == metrics.OF_ALL else 1):
         runtime.set_device(gpu)
     devices = Devices(uuids, range(gpus))
     rows: list[dict[str, Any]] = []
-    for _, why in _with_peers(gpus, both_ways=contexts == OF_ALL):
+    for _, why in _with_peers(gpus, both_ways=contexts == metrics.OF_ALL):
         read = [] if why else [state.to_json() for state in devices.read()]
         rows.append({"reason": why, "states": read})
     return rows
@@ -206,6 +205,6 @@ def time_cells(gpus: int) -> Iterator[Cell]:
 def peer_cells(gpus: int) -> Iterator[Cell]:
     """Yield every cell of `Peers`."""
     yield from reach_cells(gpus)
-    for contexts in CONTEXTS:
+    for contexts in metrics.CONTEXTS:
         yield from byte_cells(contexts, gpus)
     yield from time_cells(gpus)

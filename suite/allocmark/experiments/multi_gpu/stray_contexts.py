@@ -16,7 +16,6 @@ from allocmark.experiments.multi_gpu.device_part import DevicePart, run_in_fork,
 from allocmark.experiments.multi_gpu.devices import DeviceMetrics, Devices
 from allocmark.schema.figure import Axis
 from allocmark.schema.metrics import multi_gpu as metrics
-from allocmark.schema.metrics.multi_gpu import ONE_GPU_VISIBLE
 from allocmark.system.units import MIB
 
 TOUCHED = DeviceMetrics(metrics.TOUCH_BYTES, metrics.TOUCH_CONTEXT, metrics.TOUCH_LISTED)
@@ -176,7 +175,7 @@ class Remedy(Strays):
     """All of it where the second GPU alone is visible, and is therefore called GPU 0."""
 
     name = "remedy"
-    programs: ClassVar[Mapping[str, Call]] = {ONE_GPU_VISIBLE: _everything}
+    programs: ClassVar[Mapping[str, Call]] = {metrics.ONE_GPU_VISIBLE: _everything}
 
     @property
     def seen(self) -> Sequence[int]:

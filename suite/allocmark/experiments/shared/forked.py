@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from allocmark.experiments.core.launcher import read_to_end
 from allocmark.experiments.shared.worker_process import answer_of, value_in
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.lifetime import end_with_parent, how_ended
@@ -26,20 +26,19 @@ def in_fork(function: Callable[[], Any], limit_s: float = _LIMIT_S) -> Any:
     if pid == 0:
         _serve(function, write_end)
     os.close(write_end)
-    answer: bytes | None = None
+    ended = False
     try:
-        answer = _read(read_end, time.monotonic() + limit_s)
+        answer, ended = read_to_end(read_end, time.monotonic() + limit_s)
     finally:
         os.close(read_end)
-        if answer is None:
+        if not ended:
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
-    if answer is None:
+    if not ended:
         raise NotMeasurableError(f"stopped after its time limit of {limit_s:.0f} s")
     if not answer:
-        raise NotMeasurableError(
-            f"the process ended {how_ended(os.waitstatus_to_exitcode(status))}"
-        )
+        how = how_ended(os.waitstatus_to_exitcode(status))
+        raise NotMeasurableError(f"the process ended {how}")
     return value_in(answer)
 
 
@@ -52,16 +51,3 @@ def _serve(function: Callable[[], Any], pipe: int) -> NoReturn:
             text = text[os.write(pipe, text) :]
     finally:
         os._exit(0)
-
-
-def _read(pipe: int, deadline: float) -> bytes | None:
-    """Return everything up to the end of the pipe, None if that does not come in time."""
-    pieces: list[bytes] = []
-    while (left := deadline - time.monotonic()) > 0:
-        if not select.select([pipe], [], [], left)[0]:
-            return None
-        piece = os.read(pipe, 1 << 16)
-        if not piece:
-            return b"".join(pieces)
-        pieces.append(piece)
-    return None

@@ -12,7 +12,6 @@ import select
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from allocmark.experiments.core.recorder import in_words
@@ -47,9 +46,8 @@ class WorkerProcess:
             )
         except OSError as error:
             self._errors.close()
-            raise NotMeasurableError(
-                f"{command[0]} cannot be started ({error.strerror})"
-            ) from error
+            reason = f"{command[0]} cannot be started ({error.strerror})"
+            raise NotMeasurableError(reason) from error
 
     @property
     def pid(self) -> int:
@@ -87,12 +85,7 @@ class WorkerProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -16,7 +16,6 @@ from allocmark.meters.timing import NativeLoop, ThreadEntry
 from allocmark.schema.figure import Axis
 from allocmark.schema.flags import FEWER_CPUS
 from allocmark.schema.metrics import streams as metrics
-from allocmark.schema.metrics.streams import OWN, THREAD_STREAMS
 from allocmark.system.units import MIB
 
 THREADS = (1, 2, 4, 8)
@@ -28,7 +27,7 @@ _METER = "native threads"
 
 def cells() -> Iterator[Cell]:
     """Yield the axes of every cell with its metrics."""
-    for threads, stream in product(THREADS, THREAD_STREAMS):
+    for threads, stream in product(THREADS, metrics.THREAD_STREAMS):
         yield {"threads": threads, "stream": stream}, _METRICS
 
 
@@ -44,7 +43,7 @@ def measure(allocator: Allocator, device: int, repeats: int, recorder: Recorder)
         return
     loop = NativeLoop(calls)
     entry = _entry(calls, device)
-    ways = list(product(THREADS, THREAD_STREAMS))
+    ways = list(product(THREADS, metrics.THREAD_STREAMS))
     # Streams are made ahead of time, for the driver takes memory for them.
     for threads in THREADS:
         allocator.stream_handle(threads)
@@ -70,7 +69,7 @@ def measure(allocator: Allocator, device: int, repeats: int, recorder: Recorder)
 def _run(
     allocator: Allocator, loop: NativeLoop, entry: ThreadEntry, threads: int, stream: str
 ) -> float:
-    numbers = range(1, threads + 1) if stream == OWN else [1] * threads
+    numbers = range(1, threads + 1) if stream == metrics.OWN else [1] * threads
     handles = [allocator.stream_handle(number) for number in numbers]
     return loop.threads(handles, entry, THREAD_BYTES, PAIRS)
 

@@ -12,9 +12,9 @@ from allocmark.experiments.tensorflow_policy.program_part import (
     device_bytes,
     error_of,
     send_refused,
-    used_bytes,
 )
 from allocmark.experiments.tensorflow_policy.readings import Readings, Value, added
+from allocmark.meters.memory import used_bytes
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.metrics import tensorflow_policy as metrics
 

@@ -14,7 +14,6 @@ from allocmark.meters.memory import MemoryMeters, Reading, settled
 from allocmark.schema.device_meters import NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis
 from allocmark.schema.metrics import tensorflow_policy as metrics
-from allocmark.schema.metrics.tensorflow_policy import FIRST, PROCESSES, SECOND, WAYS
 from allocmark.system.errors import NotMeasurableError
 
 _METERS = (NVML_PROCESS, NVML_DEVICE)
@@ -62,7 +61,7 @@ class Pairs(PolicyPart):
     def cells(self) -> Iterator[Cell]:
         yield from pair_cells(self.parameters["seconds"])
         yield {}, (metrics.SHARED_BYTES,)
-        for way in WAYS:
+        for way in metrics.WAYS:
             yield {"way": way}, _IPC
 
     def _refill(self) -> None:
@@ -95,8 +94,8 @@ class Pairs(PolicyPart):
         if failed:
             recorder.error(f"second: {worker.subject}", ran["error"])
         for process, live, bytes_held in (
-            (FIRST, first["live"], held),
-            (SECOND, ran["live"], added),
+            (metrics.FIRST, first["live"], held),
+            (metrics.SECOND, ran["live"], added),
         ):
             axes = {**second, "process": process}
             recorder.reading(metrics.PAIR_LIVE_BYTES, _PROGRAM, axes, live)
@@ -108,7 +107,7 @@ class Pairs(PolicyPart):
 
     def _share(self, worker: Worker, meters: MemoryMeters, recorder: Recorder) -> None:
         """Send whether a second process of the kind can open the first one's memory."""
-        for way in WAYS:
+        for way in metrics.WAYS:
             try:
                 handle = self._first.order("export", way)
             except NotMeasurableError as error:
@@ -170,7 +169,7 @@ def pair_cells(seconds: Sequence[str]) -> Iterator[Cell]:
     """Yield the cells of some pairs."""
     for second in seconds:
         yield {"second": second}, (metrics.PAIR_FAILED, metrics.PAIR_SECONDS)
-        for process in PROCESSES:
+        for process in metrics.PROCESSES:
             axes: dict[str, Axis] = {"second": second, "process": process}
             yield axes, (metrics.PAIR_LIVE_BYTES,)
             for meter in _METERS:

@@ -6,17 +6,9 @@ from collections.abc import Callable, Mapping
 
 from allocmark.experiments.core.parts import Part
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.experiments.shared.framework_programs import (
-    Program,
-    TensorFlow,
-    environment_of,
-    in_one_line,
-    program_of,
-)
+from allocmark.experiments.shared import framework_programs as programs
 from allocmark.machine.nvml import open_device
-from allocmark.meters.memory import used_bytes_in_context
 from allocmark.schema.metrics import tensorflow_policy as metrics
-from allocmark.system.errors import NotMeasurableError
 from allocmark.system.units import MIB
 
 FIRST_BYTES = MIB
@@ -31,14 +23,14 @@ class PolicyPart(Part):
     limit_s = 60.0
 
     def environment(self) -> Mapping[str, str]:
-        return environment_of(self.subject)
+        return programs.environment_of(self.subject)
 
 
 class ProgramPart(PolicyPart):
     """A part that is one program itself."""
 
     def prepare(self) -> None:
-        self.program: Program = program_of(self.subject, self.device)
+        self.program: programs.Program = programs.program_of(self.subject, self.device)
         self.program.load()
 
 
@@ -46,7 +38,7 @@ class TensorFlowPart(PolicyPart):
     """A part that only TensorFlow has."""
 
     def prepare(self) -> None:
-        self.program = TensorFlow(self.subject, self.device)
+        self.program = programs.TensorFlow(self.subject, self.device)
         self.program.load()
 
 
@@ -54,14 +46,6 @@ def device_bytes(device: int) -> int:
     """Return the whole memory of a GPU, as NVML has it."""
     nvml, handle = open_device(device)
     return int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
-
-
-def used_bytes(device: int) -> int:
-    """Return what cuMemGetInfo shows as used. Raises `NotMeasurableError`."""
-    used = used_bytes_in_context(device)
-    if isinstance(used, str):
-        raise NotMeasurableError(used)
-    return used
 
 
 def error_of(call: Callable[[], object]) -> Exception | None:
@@ -78,4 +62,4 @@ def send_refused(setting: str, error: Exception | None, recorder: Recorder) -> N
     refused = int(error is not None)
     recorder.reading(metrics.SETTING_REFUSED, RAISED, {"setting": setting}, refused)
     if error is not None:
-        recorder.error(setting, in_one_line(error))
+        recorder.error(setting, programs.in_one_line(error))

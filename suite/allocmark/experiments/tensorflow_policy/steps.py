@@ -11,13 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from allocmark.allocators.tensorflow_gpu import LIMIT, MODES
 from allocmark.allocators.tensorflow_gpu.framework import QUIET
 from allocmark.experiments.core.recorder import CLOCK, Cell, Recorder
-from allocmark.experiments.shared.framework_programs import (
-    Program,
-    TensorFlow,
-    in_one_line,
-    limit_bytes,
-    tensor_set,
-)
+from allocmark.experiments.shared import framework_programs as programs
 from allocmark.experiments.tensorflow_policy.program_part import (
     FIRST_BYTES,
     RAISED,
@@ -26,12 +20,11 @@ from allocmark.experiments.tensorflow_policy.program_part import (
     device_bytes,
     error_of,
     send_refused,
-    used_bytes,
 )
+from allocmark.meters.memory import used_bytes
 from allocmark.schema.device_meters import MEM_GET_INFO
 from allocmark.schema.figure import Axis
 from allocmark.schema.metrics import tensorflow_policy as metrics
-from allocmark.schema.metrics.tensorflow_policy import DEFAULT, OFF
 from allocmark.system.units import MIB
 
 STEP_TENSOR_BYTES = MIB
@@ -79,15 +72,15 @@ class Steps(ProgramPart):
             _take_in_steps(program, self.device, gpu_bytes, recorder)
         program.drop()
         with recorder.stage("past the limit"):
-            _go_past(program, DEFAULT, gpu_bytes, recorder)
-        if isinstance(program, TensorFlow):
+            _go_past(program, metrics.DEFAULT, gpu_bytes, recorder)
+        if isinstance(program, programs.TensorFlow):
             with recorder.stage("late settings"):
                 _set_late(program, gpu_bytes, recorder)
 
     def cells(self) -> Iterator[Cell]:
         """Yield the cells, steps apart: nobody knows how many there are."""
         yield {}, (metrics.STEPS, metrics.LARGEST_STEP_BYTES, metrics.BEYOND_NEED_BYTES)
-        yield {"retry": DEFAULT}, _PAST
+        yield {"retry": metrics.DEFAULT}, _PAST
         if self.subject in MODES:
             for setting in (LATE_GROWTH, LATE_LIMIT):
                 yield {"setting": setting}, (metrics.SETTING_REFUSED,)
@@ -110,21 +103,23 @@ class WithoutRetry(TensorFlowPart):
                 program.start()
                 program.take([FIRST_BYTES])  # The mode's own first region is no part of the wait.
             except Exception as error:
-                recorder.unfilled(self.cells(), in_one_line(error))
+                recorder.unfilled(self.cells(), programs.in_one_line(error))
                 raise
-            _go_past(program, OFF, gpu_bytes, recorder)
+            _go_past(program, metrics.OFF, gpu_bytes, recorder)
 
     def cells(self) -> Iterator[Cell]:
-        yield {"retry": OFF}, _PAST
+        yield {"retry": metrics.OFF}, _PAST
 
 
-def _take_in_steps(program: Program, device: int, gpu_bytes: int, recorder: Recorder) -> None:
+def _take_in_steps(
+    program: programs.Program, device: int, gpu_bytes: int, recorder: Recorder
+) -> None:
     start = last = used_bytes(device)
     live, beyond = 0, 0
     lives: list[float] = []
     takens: list[float] = []
     steps: list[int] = []
-    for _ in range(sum(tensor_set(gpu_bytes)) // STEP_TENSOR_BYTES):
+    for _ in range(sum(programs.tensor_set(gpu_bytes)) // STEP_TENSOR_BYTES):
         program.take([STEP_TENSOR_BYTES])
         live += STEP_TENSOR_BYTES
         now = used_bytes(device)
@@ -142,10 +137,10 @@ def _take_in_steps(program: Program, device: int, gpu_bytes: int, recorder: Reco
     recorder.series(metrics.STEPS_SERIES, {}, live_bytes=lives, taken_bytes=takens)
 
 
-def _go_past(program: Program, retry: str, gpu_bytes: int, recorder: Recorder) -> None:
+def _go_past(program: programs.Program, retry: str, gpu_bytes: int, recorder: Recorder) -> None:
     """Ask for more than there may be: than the limit, where there is one, else than the GPU has."""
-    limited = isinstance(program, TensorFlow) and program.mode == LIMIT
-    most = limit_bytes(gpu_bytes) if limited else gpu_bytes
+    limited = isinstance(program, programs.TensorFlow) and program.mode == LIMIT
+    most = programs.limit_bytes(gpu_bytes) if limited else gpu_bytes
     size = (most // MIB + 1) * MIB
     begin = time.perf_counter()
     error = error_of(lambda: program.take([size]))
@@ -154,14 +149,14 @@ def _go_past(program: Program, retry: str, gpu_bytes: int, recorder: Recorder) -
     recorder.reading(metrics.PAST_LIMIT_FAILED, RAISED, axes, int(error is not None))
     recorder.reading(metrics.PAST_LIMIT_SECONDS, CLOCK, axes, seconds)
     if error is not None:
-        recorder.error(f"past the limit, retry {retry}", in_one_line(error))
+        recorder.error(f"past the limit, retry {retry}", programs.in_one_line(error))
 
 
-def _set_late(program: TensorFlow, gpu_bytes: int, recorder: Recorder) -> None:
+def _set_late(program: programs.TensorFlow, gpu_bytes: int, recorder: Recorder) -> None:
     """Set the modes after the device exists, as a program does that comes to it too late."""
     calls: Mapping[str, Callable[[], None]] = {
         LATE_GROWTH: program.set_growth,
-        LATE_LIMIT: lambda: program.set_limits([limit_bytes(gpu_bytes) // 2]),
+        LATE_LIMIT: lambda: program.set_limits([programs.limit_bytes(gpu_bytes) // 2]),
     }
     for setting, call in calls.items():
         send_refused(setting, error_of(call), recorder)

@@ -18,14 +18,7 @@ from typing import Any
 
 from allocmark.experiments.core.launcher import child_environment
 from allocmark.experiments.core.request import Request
-from allocmark.experiments.shared.framework_programs import (
-    Program,
-    environment_of,
-    framework_of,
-    in_one_line,
-    program_of,
-    tensor_set,
-)
+from allocmark.experiments.shared import framework_programs as programs
 from allocmark.experiments.shared.worker_process import WorkerProcess, answer
 from allocmark.experiments.tensorflow_policy.program_part import FIRST_BYTES
 from allocmark.experiments.tensorflow_policy.sharing import Handle, export, open_exported
@@ -40,8 +33,10 @@ class Worker(WorkerProcess):
 
     def __init__(self, subject: str, device: int, device_bytes: int, way: str = "") -> None:
         self.subject, self.way = subject, way
-        framework = framework_of(subject)
-        request = Request("", subject, 0.0, {}, environment_of(subject, way), framework, device)
+        framework = programs.framework_of(subject)
+        request = Request(
+            "", subject, 0.0, {}, programs.environment_of(subject, way), framework, device
+        )
         arguments = [subject, str(device), way, str(device_bytes)]
         command = interpreters.command(framework, __name__, arguments)
         super().__init__(command, child_environment(request))
@@ -55,13 +50,13 @@ class Worker(WorkerProcess):
 class _Served:
     """The worker's side: a method for each order."""
 
-    def __init__(self, program: Program, device: int, device_bytes: int) -> None:
+    def __init__(self, program: programs.Program, device: int, device_bytes: int) -> None:
         self._program, self._device, self._device_bytes = program, device, device_bytes
         self.orders: Mapping[str, Callable[..., Any]] = {
             "list": program.list_devices,
             "create": lambda: program.create_device(device_bytes),
             "first": lambda: program.take([FIRST_BYTES]),
-            "take": lambda: program.take(tensor_set(device_bytes)),
+            "take": lambda: program.take(programs.tensor_set(device_bytes)),
             "drop": program.drop,
             "empty": program.empty_cache,
             "read": self._read,
@@ -84,13 +79,13 @@ class _Served:
         try:
             program.list_devices()
             program.create_device(self._device_bytes)
-            for size in [FIRST_BYTES, *tensor_set(self._device_bytes)]:
+            for size in [FIRST_BYTES, *programs.tensor_set(self._device_bytes)]:
                 program.take([size])
                 live += size
         except NotMeasurableError:
             raise
         except Exception as raised:
-            error = in_one_line(raised)
+            error = programs.in_one_line(raised)
         return {"seconds": time.perf_counter() - begin, "live": live, "error": error}
 
     def _export(self, way: str) -> Handle:
@@ -107,7 +102,7 @@ def _follow(call: Callable[..., Any], arguments: Sequence[object]) -> Any:
     except NotMeasurableError:
         raise
     except Exception as error:
-        raise NotMeasurableError(in_one_line(error)) from error
+        raise NotMeasurableError(programs.in_one_line(error)) from error
 
 
 def host_bytes() -> int:
@@ -120,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
     """Serve the orders until the input ends."""
     subject, device, way, device_bytes, parent = arguments
     end_with_parent(parent=int(parent))
-    program = program_of(subject, int(device), way)
+    program = programs.program_of(subject, int(device), way)
     answer(program.load)
     served = _Served(program, int(device), int(device_bytes))
     for line in sys.stdin:
