@@ -31,24 +31,23 @@ LEAST_SETTLED = 0.80
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many of some figures do what they should, and how many must."""
+    """Which of some figures do what they should, and what share of them must."""
 
     what: str
-    good: int
-    total: int
+    figures: Sequence[bool]
     least: float
 
     @property
     def met(self) -> bool:
         """Whether enough do; nothing to compare is not enough."""
-        return self.total > 0 and self.good >= self.least * self.total
+        return bool(self.figures) and sum(self.figures) >= self.least * len(self.figures)
 
     def sentence(self) -> str:
         """Return one line for people."""
-        percent = f"{self.good / self.total:.1%}" if self.total else "nothing to compare"
+        good, total = sum(self.figures), len(self.figures)
+        percent = f"{good / total:.1%}" if total else "nothing to compare"
         verdict = "met" if self.met else "not met"
-        counts = f"{self.good} of {self.total} ({percent}; at least {self.least:.0%}"
-        return f"{self.what}: {counts}: {verdict})"
+        return f"{self.what}: {good} of {total} ({percent}; at least {self.least:.0%}: {verdict})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +64,10 @@ class MatchedFigures:
         return self.a.kind == "exact"
 
     @property
-    def timed(self) -> bool:
-        """Whether it is a time."""
-        return self.a.kind == "time"
-
-    @property
     def hit(self) -> bool:
         """Whether it is the median time of a hit."""
-        path = self.a.axes.get("path")
-        return self.timed and path == "hit" and self.a.metric == MEDIAN_OF_HITS
+        is_median = self.a.kind == "time" and self.a.metric == MEDIAN_OF_HITS
+        return is_median and self.a.axes.get("path") == "hit"
 
     @property
     def should_settle(self) -> bool:
@@ -100,10 +94,8 @@ class MatchedFigures:
 
     def sentence(self) -> str:
         """Return one line for people."""
-        spreads = " and ".join(
-            "no interval" if math.isinf(spread) else f"{spread:.1%}"
-            for spread in (_spread(self.a), _spread(self.b))
-        )
+        widths = (_spread(self.a), _spread(self.b))
+        spreads = " and ".join("no interval" if math.isinf(w) else f"{w:.1%}" for w in widths)
         a, b = (format_value(figure.value or 0.0, self.a.unit) for figure in (self.a, self.b))
         place = visible(self.figures.figure_id)
         return f"{self.difference:.1%}  {a} and {b} (spread {spreads})  {place}"
@@ -118,30 +110,26 @@ class Agreement:
     only_one: tuple[str, ...]
 
     @property
-    def met(self) -> bool:
-        """Whether every share is."""
-        return all(share.met for share in self.shares)
-
-    @property
     def exit_code(self) -> int:
         """0 where every share is met, else 1."""
-        return EXIT_FINE if self.met else EXIT_REGRESSION
+        return EXIT_FINE if all(share.met for share in self.shares) else EXIT_REGRESSION
 
 
 def compare(a: Path, b: Path) -> Agreement:
     """Compare two results folders figure by figure. Raises `AllocmarkError` if one is empty."""
     both, single = figure_pairs(paired(read_run_set(str(a), a), read_run_set(str(b), b)))
     pairs = [MatchedFigures(c, next(iter(c.a.values())), next(iter(c.b.values()))) for c in both]
+    times = [pair for pair in pairs if pair.a.kind == "time"]
+    equal = [not pair.difference for pair in pairs if pair.exact]
+    settled = [pair.near for pair in times if pair.settled]
+    should = [pair.settled for pair in pairs if pair.should_settle]
     shares = (
-        _share("bytes and counts that are exact, equal",
-               [not pair.difference for pair in pairs if pair.exact], 1.0),
-        _share(f"hits within {NEAR:.0%}", [pair.near for pair in pairs if pair.hit], LEAST_NEAR),
-        _share(f"settled times within {NEAR:.0%}",
-               [pair.near for pair in pairs if pair.timed and pair.settled], LEAST_NEAR),
-        _share("hit and context figures that are settled",
-               [pair.settled for pair in pairs if pair.should_settle], LEAST_SETTLED),
-    )  # fmt: skip
-    off = [p for p in pairs if (p.exact and p.difference) or (p.timed and not p.near)]
+        Share("bytes and counts that are exact, equal", equal, 1.0),
+        Share(f"hits within {NEAR:.0%}", [pair.near for pair in pairs if pair.hit], LEAST_NEAR),
+        Share(f"settled times within {NEAR:.0%}", settled, LEAST_NEAR),
+        Share("hit and context figures that are settled", should, LEAST_SETTLED),
+    )
+    off = [p for p in pairs if p.exact and p.difference] + [p for p in times if not p.near]
     off.sort(key=lambda pair: (-pair.difference, pair.figures.figure_id))
     return Agreement(shares, tuple(off), tuple(unpaired.figure_id for unpaired in single))
 
@@ -153,10 +141,6 @@ def _spread(figure: Figure) -> float:
     if figure.interval is None or figure.value is None:
         return math.inf
     return (figure.interval[1] - figure.interval[0]) / abs(figure.value)
-
-
-def _share(what: str, good: Sequence[bool], least: float) -> Share:
-    return Share(what, sum(good), len(good), least)
 
 
 def text(found: Agreement) -> str:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Series
 from allocmark.system.errors import AllocmarkError
-from allocmark.tools import agreement_events, agreement_requests
-from allocmark.tools.agreement_events import Course, Event, courses, lacking
-from allocmark.tools.agreement_requests import Requests, requests
+from allocmark.tools.agreement_events import Course, Event, counts, courses
+from allocmark.tools.agreement_requests import requests
 
 CURVE = "memory"
 
@@ -49,7 +48,7 @@ class DocumentComparison:
     only_one: tuple[str, ...]
     courses: tuple[Course, ...] = ()
     """The workloads compared at every event: those whose events both documents hold."""
-    requests: tuple[Requests, ...] = ()
+    requests: tuple[Course, ...] = ()
     """Those whose requests to the driver both documents hold."""
 
     @property
@@ -66,12 +65,9 @@ class DocumentComparison:
     @property
     def equal(self) -> bool:
         """Whether everything is there on both sides, and equal."""
-        readings = self.readings == self.readings_equal
-        events, events_equal = agreement_events.counts(self.courses)
-        requests, requests_equal = agreement_requests.counts(self.requests)
-        cells = self.cells_equal == len(self.cells)
-        counted = readings and events == events_equal and requests == requests_equal
-        return cells and counted and not self.only_one
+        counted = [(len(self.cells), self.cells_equal), (self.readings, self.readings_equal)]
+        counted += [counts(self.courses), counts(self.requests)]
+        return all(total == equal for total, equal in counted) and not self.only_one
 
 
 def compare(hardware: Document, emulated: Document) -> DocumentComparison:
@@ -106,7 +102,7 @@ def compare(hardware: Document, emulated: Document) -> DocumentComparison:
         found = first.get(workload) or min(different, key=lambda event: event.event, default=None)
         events += [found] if found else []
         only_one += _unmatched(workload, curves[0][workload], curves[1][workload])
-    only_one += lacking(every)
+    only_one += [f"{course.workload} every event: {n}" for course in every for n in course.only_one]
     return DocumentComparison(
         allocator=hardware.subject,
         cells=cells,
@@ -132,15 +128,12 @@ def _workload(series: Series) -> str:
     return str(series.axes["workload"])
 
 
-def _by_event(series: Series, column: str) -> dict[int, float]:
-    values = zip(series.columns["event"], series.columns[column], strict=True)
-    return {int(event): value for event, value in values}
-
-
 def _points(a: Series, b: Series) -> Iterator[Event]:
     """Yield every reading that both curves have."""
     for column in [name for name in a.columns if name != "event" and name in b.columns]:
-        theirs, ours = _by_event(a, column), _by_event(b, column)
+        theirs, ours = (
+            dict(zip(map(int, s.columns["event"]), s.columns[column], strict=True)) for s in (a, b)
+        )
         for event in [event for event in theirs if event in ours]:
             yield Event(_workload(a), event, column, theirs[event], ours[event])
 

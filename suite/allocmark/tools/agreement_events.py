@@ -6,7 +6,7 @@ A series holds a counter's changes: after how many more events, and by how much
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,14 +31,16 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One workload compared: how many events, after how many every counter is equal."""
+    """One workload compared: how many events, after how many every counter is equal.
+
+    Or how many requests (`agreement_requests`). `only_one`: counters that one side lacks.
+    """
 
     workload: str
     events: int
     equal: int
-    first: Event | None
-    only_one: tuple[str, ...]
-    """Counters that one side lacks."""
+    first: Event | None = None
+    only_one: tuple[str, ...] = ()
 
 
 def courses(hardware: Document, emulated: Document) -> list[Course]:
@@ -66,10 +68,8 @@ def _compare(workload: str, a: Mapping[str, Series], b: Mapping[str, Series]) ->
         same = theirs == ours
         equal &= same
         if not same.all():
-            event = int(np.argmin(same))
-            differing.append(
-                Event(workload, event, counter, float(theirs[event]), float(ours[event]))
-            )
+            at = int(np.argmin(same))
+            differing.append(Event(workload, at, counter, float(theirs[at]), float(ours[at])))
     # Of counters that part at one event, the first in the order of the record is named.
     first = min(differing, key=lambda event: event.event, default=None)
     return Course(workload, events, int(equal.sum()), first, tuple(sorted(a.keys() ^ b.keys())))
@@ -84,11 +84,5 @@ def by_event(series: Series, events: int) -> NDArray[np.int64]:
 
 
 def counts(compared: Sequence[Course]) -> tuple[int, int]:
-    """Return how many events were compared, and after how many every counter is equal."""
+    """Return how many events or requests were compared, and how many are equal."""
     return sum(course.events for course in compared), sum(course.equal for course in compared)
-
-
-def lacking(compared: Sequence[Course]) -> Iterator[str]:
-    """Yield what one side alone has."""
-    for course in compared:
-        yield from (f"{course.workload} every event: {counter}" for counter in course.only_one)

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from allocmark.schema.documents import Document
 from allocmark.store.escape import markdown, markdown_line
-from allocmark.tools import agreement_events, agreement_requests
 from allocmark.tools.agreement_comparison import DocumentComparison
-from allocmark.tools.agreement_events import Event
+from allocmark.tools.agreement_events import Event, counts
 
 FRAGMENTATION = "fragmentation"
 OTHERS = ("capacity", "placement", "pressure")
@@ -53,7 +52,10 @@ def render(compared: Sequence[Compared], others: Sequence[Compared] = ()) -> str
     head += ["requests", "equal", "largest difference", "where"]
     rows = [row(comparison) for _, _, comparison in compared]
     events = _first_events([comparison for _, _, comparison in compared])
-    cells = [_cells_row(document.probe, comparison) for document, _, comparison in others]
+    cells = [
+        [document.probe, found.allocator, f"{len(found.cells):,}", f"{found.cells_equal:,}"]
+        for document, _, found in others
+    ]
     documents = [document for both in (*compared, *others) for document in both[:2]]
     parts = [
         f"# {TITLE}",
@@ -70,13 +72,10 @@ def render(compared: Sequence[Compared], others: Sequence[Compared] = ()) -> str
 def row(comparison: DocumentComparison) -> list[str]:
     """Return an allocator's row; one without a cell on both sides says what is missing."""
     largest = comparison.largest
-    numbers = [
-        *(len(comparison.cells), comparison.cells_equal),
-        *(comparison.readings, comparison.readings_equal),
-    ]
-    events = agreement_events.counts(comparison.courses)
-    requests = agreement_requests.counts(comparison.requests)
-    counted = [f"{n:,}" if pair[0] else "" for pair in (events, requests) for n in pair]
+    numbers = [len(comparison.cells), comparison.cells_equal]
+    numbers += [comparison.readings, comparison.readings_equal]
+    pairs = (counts(comparison.courses), counts(comparison.requests))
+    counted = [f"{n:,}" if pair[0] else "" for pair in pairs for n in pair]
     share = f"{100 * largest.share:.2g} %" if largest else "none"
     where = f"{largest.metric} of {largest.workload}" if largest else ""
     if not comparison.cells:
@@ -84,11 +83,6 @@ def row(comparison: DocumentComparison) -> list[str]:
     elif comparison.only_one:
         where = f"{where}; {len(comparison.only_one)} on one side only".removeprefix("; ")
     return [comparison.allocator, *(f"{n:,}" for n in numbers), *counted, share, where]
-
-
-def _cells_row(experiment: str, comparison: DocumentComparison) -> list[str]:
-    counts = (len(comparison.cells), comparison.cells_equal)
-    return [experiment, comparison.allocator, *(f"{count:,}" for count in counts)]
 
 
 def _first_events(compared: Sequence[DocumentComparison]) -> list[str]:
@@ -132,9 +126,8 @@ def _conditions(found: Sequence[Document]) -> list[str]:
         for key, value in held.items():
             if value is not None:
                 values.setdefault(key, {})[str(value)] = None
-    return [f"- {markdown_line(_condition(place, merged[place]))}" for place in sorted(merged)]
-
-
-def _condition(place: str, values: Mapping[str, Mapping[str, None]]) -> str:
-    texts = [f"{key.replace('_', ' ')} {' / '.join(seen)}" for key, seen in values.items()]
-    return f"{place}: {'; '.join(texts)}."
+    lines = []
+    for place, values in sorted(merged.items()):
+        texts = [f"{key.replace('_', ' ')} {' / '.join(seen)}" for key, seen in values.items()]
+        lines.append("- " + markdown_line(f"{place}: {'; '.join(texts)}."))
+    return lines

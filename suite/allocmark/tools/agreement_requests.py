@@ -6,30 +6,20 @@ process. Which of two regions lies lower is what an allocator can go by, and is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Series
+from allocmark.tools.agreement_events import Course
 
 SERIES = "driver-requests"
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """One workload's requests: equal are those of the same bytes and place among addresses."""
-
-    workload: str
-    requests: int
-    equal: int
-
-
-def requests(hardware: Document, emulated: Document) -> list[Requests]:
+def requests(hardware: Document, emulated: Document) -> list[Course]:
     """Compare every workload whose requests both documents hold, in the order of the first.
 
-    Requests that one side alone made count as different.
+    Equal are those of the same bytes and place among addresses; requests that one side alone made
+    count as different.
     """
     a, b = _by_workload(hardware), _by_workload(emulated)
     return [_compare(workload, a[workload], b[workload]) for workload in a if workload in b]
@@ -39,18 +29,13 @@ def _by_workload(document: Document) -> dict[str, Series]:
     return {str(s.axes["workload"]): s for s in document.series if s.name == SERIES}
 
 
-def _compare(workload: str, a: Series, b: Series) -> Requests:
+def _compare(workload: str, a: Series, b: Series) -> Course:
     sides = [list(zip(s.columns["bytes"], _places(s), strict=True)) for s in (a, b)]
     equal = sum(theirs == ours for theirs, ours in zip(*sides, strict=False))
-    return Requests(workload, max(map(len, sides)), equal)
+    return Course(workload, max(map(len, sides)), equal)
 
 
 def _places(series: Series) -> list[int]:
     """Return for each request how many different addresses are lower; 0 is a refused one's."""
     _, places = np.unique(np.asarray(series.columns["address"]), return_inverse=True)
     return [int(place) for place in places]
-
-
-def counts(compared: Sequence[Requests]) -> tuple[int, int]:
-    """Return how many requests were compared, and how many of them are equal."""
-    return sum(each.requests for each in compared), sum(each.equal for each in compared)

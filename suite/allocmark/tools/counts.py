@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 STEPS = (0.03, 0.05, 0.07, 0.10, 0.15, 0.20, 0.30)
@@ -35,8 +37,8 @@ class Group:
     """What happened to the figures of one group; `found` is by step."""
 
     alarms: Count = field(default_factory=Count)
-    found: dict[float, Count] = field(default_factory=dict)
-    found_together: dict[float, Count] = field(default_factory=dict)
+    found: defaultdict[float, Count] = field(default_factory=lambda: defaultdict(Count))
+    found_together: defaultdict[float, Count] = field(default_factory=lambda: defaultdict(Count))
     beside: Count = field(default_factory=Count)
     """Figures without a step that were called changed while others had one."""
     wrong_side: int = 0
@@ -45,8 +47,12 @@ class Group:
         """Count what is said of a figure that got worse by a step."""
         is_wrong = verdict == ("better" if better == "less" else "worse")
         found = self.found_together if together else self.found
-        found.setdefault(step, Count()).add(verdict in CHANGED and not is_wrong, 1)
+        found[step].add(verdict in CHANGED and not is_wrong, 1)
         self.wrong_side += is_wrong
+
+    def shares(self, steps: Sequence[float]) -> str:
+        """Return the share of each of these steps that was found, in columns."""
+        return "".join(f"{percent(self.found.get(step, Count()).share):>9}" for step in steps)
 
     def smallest(self, together: bool = False) -> float:
         """Return the smallest step from which on 95 % are found, nan if there is none."""

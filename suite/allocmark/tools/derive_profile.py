@@ -8,10 +8,10 @@ machine's folder.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from allocmark.schema.documents import SUFFIX, Document, read
 from allocmark.schema.figure import Figure
@@ -22,23 +22,16 @@ _PROFILE = "full"
 _HERE = "tools/derive_profile.py"
 
 
-class _Chip(NamedTuple):
-    compute_major: int
-    compute_minor: int
-    multiprocessors: int
-    blas_workspace_bytes: int
-
-
-_CHIPS = {"NVIDIA H200": _Chip(9, 0, 132, 32 * MIB)}
-"""What no result holds: NVIDIA's data sheet, and the workspace that torch's own pool gives cuBLAS
-on that chip (PyTorch, "cuBLAS workspaces": 8 of 4096 KiB from compute capability 9.0 on)."""
+_CHIPS = {"NVIDIA H200": {"compute_major": 9, "compute_minor": 0, "multiprocessors": 132}}
+"""What no result holds: NVIDIA's data sheet."""
+_BLAS_WORKSPACES = {"NVIDIA H200": 32 * MIB}
+"""What torch's own pool gives cuBLAS on that chip (PyTorch, "cuBLAS workspaces": 8 of 4096 KiB from
+compute capability 9.0 on)."""
 _LAG_CALLS = 16
 _CONTEXT = "context.driver"
 _SMALL_HANDLE, _LARGE_HANDLE = 2 * MIB, 20 * MIB
 _SMALL_REQUEST = MIB
 """torch's expandable segments map handles of 2 MiB for requests up to 1 MiB, else of 20 MiB."""
-
-Table = dict[str, int]
 
 
 class MachineDocuments:
@@ -99,8 +92,7 @@ class MachineDocuments:
 
     def bytes(self, name: str, metric: str, stage: str, loading: str, meter: str) -> int:
         """Return one figure of a context document. Raises `AllocmarkError` where it is empty."""
-        axes = {"stage": stage, "module_loading": loading, "meter": meter}
-        found = self.figures(name, metric, **axes)
+        found = self.figures(name, metric, stage=stage, module_loading=loading, meter=meter)
         if not found:
             raise AllocmarkError(
                 f"{self.path(name)} has no {metric} of the stage '{stage}' by {meter} "
@@ -111,13 +103,10 @@ class MachineDocuments:
     def times(self, name: str, call: str, path: str) -> dict[int, float]:
         """Return the median nanoseconds of an allocator's call, on the host, by bytes asked for."""
         axes = {"call": call, "path": path, "level": "allocator", "wait": "host"}
-        found = {
-            int(figure.axes["bytes"]): figure.value or 0.0
-            for figure in self.figures(name, "call_ns", **axes)
-        }
+        found = self.figures(name, "call_ns", **axes)
         if not found:
             raise AllocmarkError(f"{self.path(name)} has no times of {path}: measure it again")
-        return dict(sorted(found.items()))
+        return dict(sorted((int(each.axes["bytes"]), each.value or 0.0) for each in found))
 
 
 def write(results: Path, machine: str, out: Path) -> None:
@@ -134,7 +123,6 @@ def derive(results: Path, machine: str) -> dict[str, Any]:
         raise AllocmarkError(
             f"the chip of {gpu} is not known: add it to the table in allocmark/{_HERE}"
         )
-    chip = _CHIPS[gpu]
     major, minor = str(stack["cuda"]).split(".")[:2]
     return {
         "comment": f"One {gpu}, driver {stack['driver']}, CUDA {stack['cuda']}, "
@@ -142,12 +130,10 @@ def derive(results: Path, machine: str) -> dict[str, Any]:
         "name": gpu,
         "driver_version": stack["driver"],
         "cuda_version": int(major) * 1000 + int(minor) * 10,
-        "compute_major": chip.compute_major,
-        "compute_minor": chip.compute_minor,
-        "multiprocessors": chip.multiprocessors,
+        **_CHIPS[gpu],
         "memory_bytes": stack["usable_bytes"],
         "memory_bytes_source": f"{source.label(_CONTEXT)}: usable_bytes of the stack",
-        **_context(source, chip),
+        **_context(source, _BLAS_WORKSPACES[gpu]),
         "lag_calls": _LAG_CALLS,
         "lag_calls_source": "a choice: enough that an event is pending when the next line of a "
         "program asks",
@@ -155,14 +141,14 @@ def derive(results: Path, machine: str) -> dict[str, Any]:
     }
 
 
-def _context(source: MachineDocuments, chip: _Chip) -> dict[str, Any]:
+def _context(source: MachineDocuments, workspace: int) -> dict[str, Any]:
     def process(stage: str, loading: str = "LAZY", name: str = "context.torch") -> int:
         return source.bytes(name, "stage_bytes", stage, loading, "nvml_process")
 
     def total(meter: str) -> int:
         return source.bytes(_CONTEXT, "total_bytes", "context", "LAZY", meter)
 
-    product, workspace = "first matrix product", chip.blas_workspace_bytes
+    product = "first matrix product"
     driver, torch = source.label(_CONTEXT), source.label("context.torch")
     # Before there is a context the process is not listed: only the card's meter sees this.
     init = source.bytes(_CONTEXT, "stage_bytes", "init", "LAZY", "nvml_device")
@@ -225,11 +211,8 @@ def _call_times(source: MachineDocuments) -> dict[str, Any]:
 
 def _by_handle(times: Mapping[int, float]) -> dict[int, float]:
     """Return the nanoseconds of one handle of each size, from those of whole requests."""
-    fits: Mapping[int, Callable[[int], bool]] = {
-        _SMALL_HANDLE: lambda size: size <= _SMALL_REQUEST,
-        _LARGE_HANDLE: lambda size: size > _SMALL_REQUEST,
-    }
-    return {
-        handle: median(ns / -(-size // handle) for size, ns in times.items() if belongs(size))
-        for handle, belongs in fits.items()
-    }
+    found: dict[int, list[float]] = {_SMALL_HANDLE: [], _LARGE_HANDLE: []}
+    for size, ns in times.items():
+        handle = _SMALL_HANDLE if size <= _SMALL_REQUEST else _LARGE_HANDLE
+        found[handle].append(ns / -(-size // handle))
+    return {handle: median(each) for handle, each in found.items()}

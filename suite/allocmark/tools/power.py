@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,6 @@ import numpy as np
 
 from allocmark.compare import noise
 from allocmark.compare.judging import judge
-from allocmark.compare.model import Scope
 from allocmark.compare.pairing import FigurePair, figure_pairs
 from allocmark.compare.readings import as_read, is_exact
 from allocmark.compare.run_set import RunSet, RunSetPair, read_run_set
@@ -49,10 +49,10 @@ class Power:
     runs: tuple[int, int]
     splits: int
     deals_of_means: int
-    groups: dict[str, Group] = field(default_factory=dict)
+    groups: defaultdict[str, Group] = field(default_factory=lambda: defaultdict(Group))
     exact_alarms: Count = field(default_factory=Count)
     exact_found: Count = field(default_factory=Count)
-    means: dict[tuple[Scope, str], Group] = field(default_factory=dict)
+    means: power_means.Tallies = field(default_factory=lambda: defaultdict(Group))
 
     @property
     def alarms(self) -> Count:
@@ -96,8 +96,8 @@ def simulate(
 def _exact(power: Power, both: Sequence[tuple[FigurePair, Rule]]) -> None:
     power.exact_alarms.add(_changed(_verdicts(both)), len(both))
     # An integer so large that one more is no other number is nothing that is counted.
-    more = [(counted_up(c), r) for c, r in both if all(abs(f.value or 0) < 2**50
-            for f in c.b.values())]  # fmt: skip
+    small = [(c, r) for c, r in both if all(abs(f.value or 0) < 2**50 for f in c.b.values())]
+    more = [(counted_up(c), r) for c, r in small]
     planted = [(c, r) for c, r in more if any(f.value for f in c.b.values())]
     power.exact_found.add(_changed(_verdicts(planted)), len(planted))
 
@@ -109,14 +109,13 @@ def _sampled(
     generator: np.random.Generator,
 ) -> None:
     for (_, rule), verdict in zip(both, _verdicts(both), strict=True):
-        _of(power, rule).alarms.add(verdict in CHANGED, 1)
+        power.groups[rule.group].alarms.add(verdict in CHANGED, 1)
     for step in steps:
         apart = generator.integers(SHARE, size=len(both)) == 0
         _planted(power, both, step, apart, together=False)
         processes = sorted({_process(pair, rule) for pair, rule in both})
-        hit = {
-            processes[i] for i in generator.permutation(len(processes))[: len(processes) // SHARE]
-        }
+        order = generator.permutation(len(processes))[: len(processes) // SHARE]
+        hit = {processes[i] for i in order}
         chosen = np.asarray([_process(pair, rule) in hit for pair, rule in both])
         _planted(power, both, step, chosen, together=True)
 
@@ -133,7 +132,7 @@ def _planted(
         for (pair, rule), planted in zip(both, chosen, strict=True)
     ]
     for (pair, rule), planted, verdict in zip(both, chosen, _verdicts(changed), strict=True):
-        group = _of(power, rule)
+        group = power.groups[rule.group]
         if not planted:
             group.beside.add(verdict in CHANGED, 1)
         elif not _zero(pair):
@@ -142,10 +141,8 @@ def _planted(
 
 def spreads(runs: Sequence[RunSet], thresholds: Thresholds) -> dict[str, noise.Spread]:
     """Return what the runs differ by, by group: what `thresholds.toml` should say."""
-    everything = _joined(runs)
-    both = [
-        (c, thresholds.of(c.figure_id)) for c in figure_pairs(RunSetPair(everything, everything))[0]
-    ]
+    everything = RunSetPair(_joined(runs), _joined(runs))
+    both = [(c, thresholds.of(c.figure_id)) for c in figure_pairs(everything)[0]]
     kept = [(as_read(c, r), r) for c, r in both if not (r.ignore or is_exact(c) or _zero(c))]
     found = {}
     for name in sorted({rule.group for _, rule in kept}):
@@ -165,9 +162,8 @@ def spreads(runs: Sequence[RunSet], thresholds: Thresholds) -> dict[str, noise.S
 
 def text(power: Power) -> str:
     """Return the table of one design."""
-    head = f"{power.runs[0]} against {power.runs[1]} runs, dealt in {power.splits} ways"
     lines = [
-        head,
+        f"{power.runs[0]} against {power.runs[1]} runs, dealt in {power.splits} ways",
         f"  nothing changed: {_share(power.alarms)} of all figures called changed",
         f"  exact: {power.exact_alarms.hit} of {power.exact_alarms.total} called changed; one more "
         f"of what is counted: {_share(power.exact_found)} found",
@@ -175,16 +171,15 @@ def text(power: Power) -> str:
         "smallest found  together  wrong side",
     ]
     for name, group in sorted(power.groups.items()):
-        found = "".join(f"{percent(group.found[s].share):>9}" if s in group.found else f"{'-':>9}"
-                        for s in (0.05, 0.10, 0.20))  # fmt: skip
+        found = group.shares((0.05, 0.10, 0.20))
         lines.append(
             f"  {name:28}{percent(group.alarms.share):>9}{percent(group.beside.share):>9}{found}"
             f"{percent(group.smallest()):>18}{percent(group.smallest(True)):>10}"
             f"{group.wrong_side:>12}"
         )
-    alarms = sum(group.alarms.hit for group in power.means.values())
-    every = sum(group.alarms.total for group in power.means.values())
-    lines += [f"  means, in {power.deals_of_means} ways: {alarms} of {every} called changed"]
+    alarms = [group.alarms for group in power.means.values()]
+    counted = f"{sum(c.hit for c in alarms)} of {sum(c.total for c in alarms)}"
+    lines += [f"  means, in {power.deals_of_means} ways: {counted} called changed"]
     return "\n".join(lines + power_means.text(power.means))
 
 
@@ -195,8 +190,7 @@ def spread_text(found: Mapping[str, noise.Spread], thresholds: Thresholds) -> st
         rule = next(rule for rule in thresholds.rules if rule.group == name)
         lines.append(
             f"  {name:28}{percent(spread.process_sd):>9}{percent(spread.figure_sd):>9}"
-            f"{percent(spread.typical_sd):>9}"
-            f"{percent(rule.process):>14} {percent(rule.figure):>9}"
+            f"{percent(spread.typical_sd):>9}{percent(rule.process):>14} {percent(rule.figure):>9}"
         )
     return "\n".join(lines)
 
@@ -244,10 +238,6 @@ def _joined(sides: Sequence[RunSet]) -> RunSet:
 
 def _process(pair: FigurePair, rule: Rule) -> tuple[str, ...]:
     return (*pair.key.document, rule.group)
-
-
-def _of(power: Power, rule: Rule) -> Group:
-    return power.groups.setdefault(rule.group, Group())
 
 
 def _zero(pair: FigurePair) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import get_args
 
@@ -11,7 +12,7 @@ from allocmark.compare import means
 from allocmark.compare.model import Scope
 from allocmark.tools.counts import CHANGED, SHARE, STEPS, Group, percent
 
-Tallies = dict[tuple[Scope, str], Group]
+Tallies = defaultdict[tuple[Scope, str], Group]
 
 
 def add(
@@ -25,32 +26,18 @@ def add(
     for scope in get_args(Scope):
         found = by if scope == "allocator" else means.pools(times, scope)
         for mean in means.judge(found, by):
-            _of(tallies, scope, mean.group).alarms.add(mean.verdict in CHANGED, 1)
+            tallies[scope, mean.group].alarms.add(mean.verdict in CHANGED, 1)
+        size = len(found.keys)
         for step in steps:
-            _planted(tallies, found, by, step, generator)
-
-
-def _planted(
-    tallies: Tallies,
-    found: means.Pools,
-    by: means.Pools,
-    step: float,
-    generator: np.random.Generator,
-) -> None:
-    size = len(found.keys)
-    hit = np.zeros(size, dtype=bool)
-    hit[generator.permutation(size)[: -(-size // SHARE)]] = True
-    changed = means.stepped(found, np.flatnonzero(hit), step)
-    for mean, planted, rule in zip(means.judge(changed, by), hit, found.rules, strict=True):
-        group = _of(tallies, found.scope, mean.group)
-        if planted:
-            group.judge(mean.verdict, rule.better, step)
-        else:
-            group.beside.add(mean.verdict in CHANGED, 1)
-
-
-def _of(tallies: Tallies, scope: Scope, group: str) -> Group:
-    return tallies.setdefault((scope, group), Group())
+            hit = np.zeros(size, dtype=bool)
+            hit[generator.permutation(size)[: -(-size // SHARE)]] = True
+            changed = means.stepped(found, np.flatnonzero(hit), step)
+            for mean, planted, rule in zip(means.judge(changed, by), hit, found.rules, strict=True):
+                group = tallies[scope, mean.group]
+                if planted:
+                    group.judge(mean.verdict, rule.better, step)
+                else:
+                    group.beside.add(mean.verdict in CHANGED, 1)
 
 
 def text(tallies: Tallies) -> list[str]:
@@ -58,8 +45,7 @@ def text(tallies: Tallies) -> list[str]:
     heads = "".join(f"{percent(step):>9}" for step in STEPS)
     lines = [f"  {'means of':28}{'scope':>10}{'false':>16}{'beside':>9}{heads}{'smallest':>10}"]
     for (scope, name), group in sorted(tallies.items(), key=lambda item: item[0][::-1]):
-        found = "".join(f"{percent(group.found[s].share) if s in group.found else '-':>9}"
-                        for s in STEPS)  # fmt: skip
+        found = group.shares(STEPS)
         alarms = f"{group.alarms.hit} of {group.alarms.total}"
         lines.append(
             f"  {name:28}{scope:>10}{alarms:>16}{percent(group.beside.share):>9}{found}"

@@ -54,7 +54,7 @@ def run(name: str, setting: str, out: Path, steps: int | None = None, device: in
     allocator = lookup("torch setting", setting, settings())
     # What the user exported for other programs must not change what is recorded.
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTORCH_")}
-    request = {"program": name, "setting": setting, "steps": steps, "device": device}
+    request = {"name": name, "setting": setting, "steps": steps, "device": device}
     try:
         ended = subprocess.run(
             [

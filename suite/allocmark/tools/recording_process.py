@@ -44,16 +44,10 @@ _WITHOUT_SEGMENTS = ("peak_allocated_bytes", "peak_reserved_bytes", "reserved_by
 
 
 def main(text: str) -> int:
-    """Run one program as the JSON text asks: program, setting, steps, device, out."""
+    """Run one program as the JSON text asks: name, setting, steps, device, out."""
     request = json.loads(text)
     try:
-        record(
-            request["program"],
-            setting=request["setting"],
-            steps=request["steps"],
-            device=request["device"],
-            out=Path(request["out"]),
-        )
+        record(**request | {"out": Path(request["out"])})
     except AllocmarkError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -93,22 +87,16 @@ def record(name: str, setting: str, steps: int | None, device: int, out: Path) -
         if len(entries) >= _MOST_ENTRIES:
             raise AllocmarkError(f"{name} has too long a history to record: take fewer steps")
         trace, placement = convert(name, entries, before, origin)
-        _check(trace.peak_requested_bytes, origin["peak_requested_bytes"], name)
+        counted = origin["peak_requested_bytes"]
+        if trace.peak_requested_bytes != counted:  # The history lacks something.
+            raise AllocmarkError(
+                f"the history of {name} tells a peak of {trace.peak_requested_bytes} requested "
+                f"bytes, torch counted {counted}: it is not whole"
+            )
         trace_file.write(out / f"{name}{trace_file.SUFFIX}", trace)
         placement_file.write(out / f"{name}{placement_file.SUFFIX}", placement)
-    write_whole(
-        out / f"{name}.{setting}.json",
-        (json.dumps(origin, indent=1, sort_keys=True) + "\n").encode(),
-    )
-
-
-def _check(recorded: int, counted: str | int | float, name: str) -> None:
-    """Refuse a history that tells another peak than torch counted: it lacks something."""
-    if recorded != counted:
-        raise AllocmarkError(
-            f"the history of {name} tells a peak of {recorded} requested bytes, "
-            f"torch counted {counted}: it is not whole"
-        )
+    text = json.dumps(origin, indent=1, sort_keys=True) + "\n"
+    write_whole(out / f"{name}.{setting}.json", text.encode())
 
 
 def _origin(

@@ -47,16 +47,16 @@ Peaks = dict[str, dict[str, int | str]]
 """By setting, then ``real``, ``gpu`` or ``emulated``: bytes, or the reason why there are none."""
 
 
-def compare(program: str, folder: Path, steps: int | None, jobs: int, device: int = 0) -> Peaks:
+def compare(program: str, folder: Path, steps: int | None, jobs: int) -> Peaks:
     """Record, run and replay one program; every failure becomes a reason."""
-    record_workloads.run(program, NATIVE, folder, steps, device)
+    record_workloads.run(program, NATIVE, folder, steps)
     file = folder / f"{program}{trace_file.SUFFIX}"
     peaks: Peaks = {setting: {} for setting in (NATIVE, *SETTINGS)}
 
     def run(setting: str) -> int | str:
         try:
             if setting != NATIVE:
-                record_workloads.run(program, setting, folder, steps, device)
+                record_workloads.run(program, setting, folder, steps)
             counted = json.loads((folder / f"{program}.{setting}.json").read_text())
             return int(counted["peak_reserved_bytes"])
         except AllocmarkError as error:
@@ -91,16 +91,12 @@ def figures(peaks: Peaks) -> list[Figure]:
         for where, (peak, difference) in _REPLAYED.items():
             replayed = found.get(where, "it was not replayed")
             made.append(_figure(peak, f"{meter}, replay, {where}", axes, replayed))
-            off = _off(replayed, real)
+            if isinstance(replayed, str) or isinstance(real, str):
+                off: float | str = replayed if isinstance(replayed, str) else real
+            else:
+                off = replayed / real - 1
             made.append(_figure(difference, f"{meter}, replay, {where}", axes, off))
     return made
-
-
-def _off(replayed: int | str, real: int | str) -> float | str:
-    """Return by what share a replay is off, or why that is not known."""
-    if isinstance(replayed, str):
-        return replayed
-    return real if isinstance(real, str) else replayed / real - 1
 
 
 def _figure(metric: Metric, meter: str, axes: Mapping[str, str], value: float | str) -> Figure:
@@ -156,9 +152,9 @@ def _measure(program: str, stack: Stack, run: str, steps: int | None, jobs: int)
 
 
 def _summary(found: Sequence[Figure]) -> str:
-    words = []
-    for figure in found:
-        if figure.metric == metrics.EMULATED_DIFFERENCE_RATIO.name:
-            off = "-" if figure.value is None else f"{figure.value:+.2%}"
-            words.append(f"{figure.axes['allocator']} {off}")
+    words = [
+        f"{figure.axes['allocator']} " + ("-" if figure.value is None else f"{figure.value:+.2%}")
+        for figure in found
+        if figure.metric == metrics.EMULATED_DIFFERENCE_RATIO.name
+    ]
     return "emulated replay less real run: " + ", ".join(words)
