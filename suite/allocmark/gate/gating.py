@@ -53,10 +53,10 @@ class Gate:
         """Return what keeps it from being fine where nothing is worse."""
         reasons, figures = [], _resolvable(self.comparison)
         if figures:
-            reasons = [
+            reasons.append(
                 f"{figures} of {len(self.comparison.of('unclear'))} unclear figures may hide a "
                 "difference that matters (--rerun measures these again)"
-            ]
+            )
         return reasons if self.candidate.finished else [*reasons, "the run has no end"]
 
     def sentence(self) -> str:
@@ -120,8 +120,9 @@ def gate(
             raise AllocmarkError(f"{candidate.name} cannot be judged: {b.unreadable[0]}")
         found = compare_pair(RunSetPair(a, b), thresholds)
     done = 0
-    while rerun is not None and done < rounds and (wanted := _wanted(found)):
+    while rerun is not None and done < rounds and _resolvable(found):
         done += 1
+        wanted = sorted({(row.probe, row.subject) for row in found.rows if row.resolvable})
         b = _joined(b, read_paths("measured again", rerun(candidate, wanted, done)), candidate)
         found = compare_pair(RunSetPair(a, b), thresholds)
     lost = tuple(m for m in found.missing if m.only == "a") if candidate.finished else ()
@@ -139,10 +140,6 @@ def _outcome(found: Comparison, lost: Sequence[Missing], candidate: RecordedRun)
 def _resolvable(found: Comparison) -> int:
     """Return how many of the unclear figures more runs can settle."""
     return sum(row.resolvable for row in found.rows)
-
-
-def _wanted(found: Comparison) -> list[tuple[str, str]]:
-    return sorted({(row.probe, row.subject) for row in found.rows if row.resolvable})
 
 
 def _joined(side: RunSet, more: RunSet, candidate: RecordedRun) -> RunSet:

@@ -10,7 +10,6 @@ from pathlib import Path
 from allocmark.compare.thresholds import load
 from allocmark.gate.gating import Gate, gate
 from allocmark.gate.rerunning import rerun_into
-from allocmark.machine.emulated import is_emulated
 from allocmark.report.comparison_text import FORMATS
 from allocmark.store.runs import RecordedRun, candidate_of, newest_of_each_series, runs_below
 from allocmark.system.errors import (
@@ -67,7 +66,7 @@ def gate_newest_run(
             if number and format in ONE_COMPARISON:
                 not_held.append(f"{candidate.name} is not in it: gate it as text or md")
                 continue
-            again = rerun_into(Path(scratch) / str(number), emulated_here=is_emulated())
+            again = rerun_into(Path(scratch) / str(number)) if rounds else None
             try:
                 found = gate(
                     results,
@@ -75,7 +74,7 @@ def gate_newest_run(
                     candidate=candidate,
                     against=named_runs,
                     last=last,
-                    rerun=again if rounds else None,
+                    rerun=again,
                     rounds=rounds,
                 )
             except NothingBeforeError as error:

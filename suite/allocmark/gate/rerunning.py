@@ -8,38 +8,30 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from allocmark.gate.gating import Rerun
+from allocmark.machine.emulated import is_emulated
 from allocmark.machine.stack import EMULATED
 from allocmark.schema import documents
 from allocmark.store.runs import RecordedRun
 from allocmark.system.errors import AllocmarkError
 
 
-def rerun_into(scratch: Path, python: str = sys.executable, emulated_here: bool = False) -> Rerun:
-    """Return a `Rerun` that measures with an interpreter, each round below `scratch`.
-
-    `emulated_here`: this process runs on the emulated driver already, and so do its children.
-    """
+def rerun_into(scratch: Path, python: str = sys.executable) -> Rerun:
+    """Return a `Rerun` that measures with an interpreter, each round below `scratch`."""
 
     def rerun(run: RecordedRun, wanted: Sequence[tuple[str, str]], number: int) -> Sequence[Path]:
         results = scratch / f"round-{number}" / "results"
-        emulate = run.machine.startswith(EMULATED) and not emulated_here
-        measure_again(results, run.profile, wanted, python, emulate)
+        # Where this process runs on the emulated driver already, its children do.
+        emulate = run.machine.startswith(EMULATED) and not is_emulated()
+        _measure(results, run.profile, wanted, python, emulate)
         return sorted(results.rglob(f"*{documents.SUFFIX}"))
 
     return rerun
 
 
-def measure_again(
-    results: Path,
-    profile: str,
-    wanted: Sequence[tuple[str, str]],
-    python: str,
-    emulate: bool,
+def _measure(
+    results: Path, profile: str, wanted: Sequence[tuple[str, str]], python: str, emulate: bool
 ) -> None:
-    """Measure documents (experiment, subject) into `results`, an experiment at a time.
-
-    Raises `AllocmarkError` where that fails.
-    """
+    """Measure documents (experiment, subject) into `results`, an experiment at a time."""
     subjects: dict[str, list[str]] = {}
     for experiment, subject in wanted:
         subjects.setdefault(experiment, []).append(subject)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark.compare.comparing import compare_pair
@@ -27,30 +26,20 @@ MeasureOld = Callable[[Sequence[tuple[str, str]]], Sequence[Path]]
 """Measures documents (experiment, subject) with the old software; returns their files."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attribution:
-    """The factor, in a sentence; `measured` are the documents it rests on."""
-
-    sentence: str
-    measured: tuple[tuple[str, str], ...] = ()
-
-
 def attribute(
     found: Gate, moved: Factors, measure_old: MeasureOld | None, thresholds: Thresholds
-) -> Attribution:
-    """Say which factor the regressions of a gate come with."""
+) -> str:
+    """Say in a sentence which factor the regressions of a gate come with."""
     system = ", ".join(f"{c.name} {c.a} to {c.b}" for c in moved.system)
     software = ", ".join(f"{c.name} {c.a} to {c.b}" for c in moved.software)
     if not system and not software:
-        return Attribution(
-            "Nothing in the stack moved: look at the conditions, and measure once more."
-        )
+        return "Nothing in the stack moved: look at the conditions, and measure once more."
     if not software:
-        return Attribution(f"Only the machine moved: {system}.")
+        return f"Only the machine moved: {system}."
     if not system:
-        return Attribution(f"Only the software moved: {software}.")
+        return f"Only the software moved: {software}."
     if measure_old is None:
-        return Attribution(
+        return (
             f"The machine moved ({system}) and the software did ({software}); the old software is "
             "not installed any more, so they cannot be told apart."
         )
@@ -59,15 +48,14 @@ def attribute(
     both += [(mean.probe, mean.subject) for mean in means]
     documents = tuple(dict.fromkeys(both))[:MOST]
     if not documents:
-        return Attribution("The figures that are lost cannot be told apart by factors.")
+        return "The figures that are lost cannot be told apart by factors."
     a = read_paths("the last good", [p for run in found.baselines for p in run.documents()])
     old = read_paths("the old software", measure_old(documents))
     again = compare_pair(RunSetPair(a, old), thresholds)
     verdicts = {row.figure_id: row.verdict for row in again.rows}
     ratios = {mean.name: mean.ratio for mean in again.means}
-    bad = [
-        verdicts[row.figure_id] == "worse" for row in found.regressions if row.figure_id in verdicts
-    ]
+    known = [row.figure_id for row in found.regressions if row.figure_id in verdicts]
+    bad = [verdicts[name] == "worse" for name in known]
     # One more run settles no mean: as bad is what is nearer to the night's than to the last good.
     bad += [
         abs(math.log(ratios[mean.name])) > abs(math.log(mean.ratio)) / 2
@@ -76,8 +64,8 @@ def attribute(
     ]
     counts = f"{sum(bad)} of {len(bad)} are as bad with the old software on this machine"
     if bad and sum(bad) > _MOST_OF * len(bad):
-        return Attribution(f"The machine moved them ({system}): {counts}.", documents)
-    return Attribution(f"The software moved them ({software}): {counts}.", documents)
+        return f"The machine moved them ({system}): {counts}."
+    return f"The software moved them ({software}): {counts}."
 
 
 def _means(found: Gate) -> list[Mean]:
@@ -88,6 +76,5 @@ def _means(found: Gate) -> list[Mean]:
     means = [mean for mean in found.worse_means if mean.scope != "all"]
     single = {mean.group for mean in means}
     whole = {mean.group for mean in found.worse_means if mean.scope == "all"} - single
-    return means + [
-        mean for mean in found.comparison.means if mean.scope == "allocator" and mean.group in whole
-    ]
+    every = [mean for mean in found.comparison.means if mean.scope == "allocator"]
+    return means + [mean for mean in every if mean.group in whole]

@@ -7,23 +7,12 @@ from dataclasses import dataclass
 
 from allocmark.compare.model import Change
 
-_SYSTEM = {
-    "driver": "driver",
-    "cuda": "newest CUDA that the driver serves",
-    "kernel": "kernel",
-    "gpu": "GPU",
-    "power limit": "power limit",
-    "persistence mode": "persistence mode",
-    "CPU": "CPU",
-    "CPU governor": "CPU governor",
-    "container": "container",
-    "ECC": "ECC",
-    "MIG": "MIG",
-    "MPS": "MPS",
-    "host memory": "host memory",
-    "number of CPUs": "number of CPUs",
-}
+_SYSTEM = (
+    *("driver", "cuda", "kernel", "gpu", "power limit", "persistence mode", "CPU", "CPU governor"),
+    *("container", "ECC", "MIG", "MPS", "host memory", "number of CPUs"),
+)
 """Facts of the machine: a rerun tonight is under the new ones in any case."""
+_SAID = {"cuda": "newest CUDA that the driver serves", "gpu": "GPU"}
 _REPEATED = {"framework_version", "emulated", "framework"}
 """Said already by the package's own name, or no factor."""
 
@@ -47,14 +36,9 @@ class Factors:
 
 def factors(environment: Sequence[Change]) -> Factors:
     """Sort the differences of a comparison's environment."""
-    system = tuple(
-        Change(_SYSTEM[change.name], change.a, change.b)
-        for change in environment
-        if change.name in _SYSTEM
+    system = [change for change in environment if change.name in _SYSTEM]
+    left_out = {*_SYSTEM, *_REPEATED}
+    return Factors(
+        tuple(Change(_SAID.get(each.name, each.name), each.a, each.b) for each in system),
+        tuple(change for change in environment if change.name not in left_out),
     )
-    software = tuple(
-        change
-        for change in environment
-        if change.name not in _SYSTEM and change.name not in _REPEATED
-    )
-    return Factors(system, software)

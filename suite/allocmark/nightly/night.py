@@ -14,17 +14,15 @@ from pathlib import Path
 
 from allocmark.compare.thresholds import Thresholds, load
 from allocmark.gate.gating import Gate, gate
-from allocmark.gate.rerunning import measure_again, rerun_into
-from allocmark.machine.emulated import is_emulated
-from allocmark.machine.stack import ALIAS, EMULATED
+from allocmark.gate.rerunning import rerun_into
+from allocmark.machine.stack import ALIAS
 from allocmark.measure.core_speed import FILE as CORE_SPEED
 from allocmark.nightly import state
-from allocmark.nightly.attribution import Attribution, MeasureOld, attribute
+from allocmark.nightly.attribution import MeasureOld, attribute
 from allocmark.nightly.factors import factors
 from allocmark.nightly.state import Night
 from allocmark.nightly.summary import first_night, summary
 from allocmark.report.comparison import as_json
-from allocmark.schema import documents
 from allocmark.schema.documents import write_whole
 from allocmark.store.runs import RecordedRun, runs_below
 from allocmark.system import foreground
@@ -136,9 +134,7 @@ def _gate(options: NightOptions, night: Night) -> Night:
     texts = []
     for number, (found, old) in enumerate(gates, 1):
         moved = factors(found.comparison.environment)
-        cause: Attribution | None = None
-        if found.outcome == "regression":
-            cause = attribute(found, moved, old, rules)
+        cause = attribute(found, moved, old, rules) if found.outcome == "regression" else ""
         texts.append(summary(night, found, moved, cause))
         name = COMPARISON if len(gates) == 1 else f"{number}-{COMPARISON}"
         write_whole(night.folder / name, as_json(found.comparison).encode())
@@ -164,36 +160,29 @@ def _gated(
     ][-options.last :]
     if not before:
         return None
-    here = is_emulated()
     try:
         found = gate(
             night.results,
             rules,
             candidate=candidate,
             against=[run for run, _ in before],
-            rerun=rerun_into(_apart(options, night) / "again", emulated_here=here),
+            rerun=rerun_into(_apart(options, night) / "again"),
             rounds=options.rounds,
         )
     except NothingBeforeError:  # A part that no earlier night has measured.
         return None
-    return found, _measure_old(options, night, candidate, before[-1][1], here)
+    return found, _measure_old(options, night, candidate, before[-1][1])
 
 
 def _measure_old(
-    options: NightOptions, night: Night, candidate: RecordedRun, last: Night, emulated: bool
+    options: NightOptions, night: Night, candidate: RecordedRun, last: Night
 ) -> MeasureOld | None:
     """Return how to measure with the software of the last good night, None if it is gone."""
     python = _interpreters(options.scratch).get(last.folder.name)
     if python is None or python == sys.executable or not Path(python).is_file():
         return None
-    results = _apart(options, night) / "old-software" / "results"
-    emulate = candidate.machine.startswith(EMULATED) and not emulated
-
-    def measure(wanted: Sequence[tuple[str, str]]) -> Sequence[Path]:
-        measure_again(results, candidate.profile, wanted, python, emulate)
-        return sorted(results.rglob(f"*{documents.SUFFIX}"))
-
-    return measure
+    again = rerun_into(_apart(options, night) / "old-software", python)
+    return lambda wanted: again(candidate, wanted, 1)
 
 
 def _apart(options: NightOptions, night: Night) -> Path:

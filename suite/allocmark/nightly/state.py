@@ -52,22 +52,18 @@ class Night:
 
     def with_step(self, step: str, outcome: str | None = None) -> Night:
         """Return the night with a step done, after writing it down."""
-        night = replace(self, done=(*self.done, step), outcome=outcome if outcome else self.outcome)
-        night.write()
-        return night
+        return replace(self, done=(*self.done, step), outcome=outcome or self.outcome).written()
 
     def ended(self) -> Night:
         """Return the night at its end, after writing it down."""
-        night = replace(self, finished=True)
-        night.write()
-        return night
+        return replace(self, finished=True).written()
 
-    def write(self) -> None:
-        """Write it down, whole or not at all."""
-        data = asdict(self)
-        del data["folder"]
+    def written(self) -> Night:
+        """Write it down, whole or not at all, and return it."""
+        data = {name: value for name, value in asdict(self).items() if name != "folder"}
         text = json.dumps(data, indent=1, sort_keys=True) + "\n"
         write_whole(self.folder / FILE, text.encode())
+        return self
 
 
 def nights_of(record: Path, lane: str) -> list[Night]:
@@ -75,11 +71,9 @@ def nights_of(record: Path, lane: str) -> list[Night]:
     found = []
     for path in sorted((record / lane).glob(f"*/{FILE}")):
         try:
-            data = json.loads(path.read_bytes())
-            night = Night(folder=path.parent, **data)
+            found.append(Night(folder=path.parent, **json.loads(path.read_bytes())))
         except (OSError, ValueError, TypeError):
             continue
-        found.append(night)
     return sorted(found, key=lambda night: (night.started, night.folder.name))
 
 
@@ -100,6 +94,4 @@ def begin(record: Path, lane: str, profile: str, host: str) -> Night:
     started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     stamp = started.replace("-", "").replace(":", "")
     folder = record / lane / f"{stamp}-{secrets.token_hex(4)}"
-    night = Night(folder, lane, profile, started, host)
-    night.write()
-    return night
+    return Night(folder, lane, profile, started, host).written()

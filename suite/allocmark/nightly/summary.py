@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from allocmark.compare.model import VERDICTS, Comparison
 from allocmark.gate.gating import Gate
-from allocmark.nightly.attribution import Attribution
 from allocmark.nightly.factors import Factors
 from allocmark.nightly.state import Night
 from allocmark.report.comparison import namer, tables, warnings
@@ -38,7 +36,7 @@ def first_night(night: Night) -> str:
     return f"{heading(1, title(night, None))}\n\nNight {night.folder.name}.\n"
 
 
-def summary(night: Night, gate: Gate, moved: Factors, attribution: Attribution | None) -> str:
+def summary(night: Night, gate: Gate, moved: Factors, attribution: str) -> str:
     """Return the summary of a night that was held against earlier ones."""
     found = gate.comparison
     counts = ", ".join(f"{found.counted()[verdict]} {verdict}" for verdict in VERDICTS)
@@ -51,7 +49,7 @@ def summary(night: Night, gate: Gate, moved: Factors, attribution: Attribution |
         markdown_line(f"Night {night.folder.name}, profile {night.profile}: {counts}."),
         # Where nothing moved, the attribution says that first.
         markdown_line(f"{sentence[0].upper()}{sentence[1:]}.") if moved or not attribution else "",
-        markdown_line(attribution.sentence) if attribution else "",
+        markdown_line(attribution),
     ]
     shown = {table.id: table for table in tables(found, _SHOWN)}
     # The band stands once, above everything.
@@ -76,9 +74,6 @@ def _again(found: Comparison) -> str:
     commands = list(dict.fromkeys(row.command for row in found.of("worse")))
     if not commands:
         return ""
-    return f"{heading(2, 'To see it again')}\n\n{_code(commands[:_COMMANDS])}"
-
-
-def _code(lines: Sequence[str]) -> str:
     # Four spaces: no fence that a foreign name could end.
-    return "\n".join(f"    {' '.join(line.split())}" for line in lines)
+    code = "\n".join(f"    {' '.join(line.split())}" for line in commands[:_COMMANDS])
+    return f"{heading(2, 'To see it again')}\n\n{code}"

@@ -27,8 +27,11 @@ def refuse_foreign(out: Path, scratch: Path, roots: Sequence[Path]) -> None:
                     f"{folder} would be emptied and is, holds or lies in {other}: "
                     "name an empty folder"
                 )
-    _refuse_unless(_is_site(out), out)
-    _refuse_unless((scratch / _SCRATCH_MARKER).is_file(), scratch)
+    made_before = all((out / name).is_file() for name in _SITE_FILES)
+    own_site = made_before or (out / _SITE_MARKER).is_file()
+    for folder, own in ((out, own_site), (scratch, (scratch / _SCRATCH_MARKER).is_file())):
+        if not own and folder.exists() and any(folder.iterdir()):
+            raise AllocmarkError(f"{folder} holds something else: name an empty folder")
 
 
 def emptied_scratch(scratch: Path) -> None:
@@ -41,16 +44,6 @@ def emptied_scratch(scratch: Path) -> None:
 def marked_site(out: Path) -> None:
     """Mark the folder that becomes a site, so that the next one may take its place."""
     _marked(out, _SITE_MARKER)
-
-
-def _is_site(folder: Path) -> bool:
-    made_before = all((folder / name).is_file() for name in _SITE_FILES)
-    return made_before or (folder / _SITE_MARKER).is_file()
-
-
-def _refuse_unless(own: bool, folder: Path) -> None:
-    if not own and folder.exists() and any(folder.iterdir()):
-        raise AllocmarkError(f"{folder} holds something else: name an empty folder")
 
 
 def _marked(folder: Path, marker: str) -> None:

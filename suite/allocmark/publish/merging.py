@@ -12,11 +12,9 @@ from allocmark.system.errors import AllocmarkError
 
 def newest_runs(roots: Iterable[Path]) -> list[RecordedRun]:
     """Return of each machine, stack and profile the newest run, one that came to its end first."""
-    found: dict[tuple[str, str, str], RecordedRun] = {}
-    for run in (run for root in roots for run in runs_below(root)):
-        key = run.machine, run.stack, run.profile
-        if key not in found or _rank(run) > _rank(found[key]):
-            found[key] = run
+    runs = [run for root in roots for run in runs_below(root)]
+    runs.sort(key=lambda run: (run.finished, run.started, str(run.folder)))
+    found = {(run.machine, run.stack, run.profile): run for run in runs}
     return [found[key] for key in sorted(found)]
 
 
@@ -36,7 +34,3 @@ def merge(roots: Sequence[Path], out: Path) -> Path:
         for path in run.documents():
             shutil.copyfile(path, target / path.name)
     return out
-
-
-def _rank(run: RecordedRun) -> tuple[bool, str, str]:
-    return run.finished, run.started, str(run.folder)
