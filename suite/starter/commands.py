@@ -19,6 +19,7 @@ from starter.places import BYTECODE, EMULATED_RESULTS, ROOT, SUITE, TENSORFLOW_V
 EXIT_START = 2
 EXIT_STOPPED = 3  # As each command of allocmark ends by Ctrl-C.
 EXIT_UNREAD = 141  # As they end where the reader of their output has gone.
+_NO_DRIVER = 3
 _TOO_NEW_FOR_TENSORFLOW = (3, 14)
 _USAGE = """usage: python3 suite/start.py COMMAND [ARGUMENTS]
 
@@ -92,8 +93,8 @@ def set_up(command: str) -> Environment:
     env = environment(below, [framework.name for framework in found])
     groups = list(_GROUPS[command])
     has_torch = any(framework.name == "torch" for framework in found)
-    if not found or (command == "test" and not has_torch):
-        groups += ["torch"] if command != "lint" else []
+    if command != "lint" and (not found or (command == "test" and not has_torch)):
+        groups.append("torch")
     if env.is_ready(groups):
         return env
     _tell_frameworks(found)
@@ -108,7 +109,7 @@ def add_tensorflow(env: Environment) -> Environment | None:
     On a GPU it needs other CUDA libraries than torch, which must not lie beside torch's. Raises
     `StartError`.
     """
-    if any(framework.name == "tensorflow" for framework in frameworks()):
+    if _has_tensorflow():
         return None
     if sys.version_info >= _TOO_NEW_FOR_TENSORFLOW:
         raise StartError(
@@ -121,6 +122,10 @@ def add_tensorflow(env: Environment) -> Environment | None:
         own.prepare()
         _complete(own, groups)
     return own
+
+
+def _has_tensorflow() -> bool:
+    return any(framework.name == "tensorflow" for framework in frameworks())
 
 
 def _complete(env: Environment, groups: Sequence[str]) -> None:
@@ -150,16 +155,13 @@ def _check_machine(command: str) -> None:
         raise StartError("git was not found: install it (asv keeps results by commit)")
     if not (ROOT / ".git").exists():
         raise StartError(f"{ROOT} is no git clone: clone the project instead of unpacking it")
-    if command != "lint" and not _has_compiler():
+    named = os.environ.get("CC", "").split()[:1]
+    has_compiler = any(map(shutil.which, [*named, "cc", "gcc", "clang"])) or find_spec("ziglang")
+    if command != "lint" and not has_compiler:
         raise StartError(
             "no C compiler was found (the timing loops and the emulated driver are built here): "
             "install gcc or clang (on Debian and Ubuntu: apt install gcc g++)"
         )
-
-
-def _has_compiler() -> bool:
-    named = os.environ.get("CC", "").split()[:1]
-    return any(map(shutil.which, [*named, "cc", "gcc", "clang"])) or bool(find_spec("ziglang"))
 
 
 def _check_room(folder: Path, groups: Sequence[str]) -> None:
@@ -187,15 +189,6 @@ def _tell_frameworks(found: Sequence[Framework]) -> None:
             )
 
 
-def _tell_how_to_add_tensorflow() -> None:
-    if not os.environ.get(_TENSORFLOW_PYTHON):
-        print(
-            f"TensorFlow is not measured: {_TENSORFLOW_PYTHON}=/its/python adds one that you have, "
-            f"run {_TENSORFLOW} installs one (sizes: README.md)",
-            flush=True,
-        )
-
-
 def _run(env: Environment, arguments: list[str]) -> int:
     if not Path.cwd().is_relative_to(ROOT):
         os.chdir(ROOT)
@@ -203,8 +196,12 @@ def _run(env: Environment, arguments: list[str]) -> int:
         arguments = [argument for argument in arguments if argument != _TENSORFLOW]
         if own := add_tensorflow(env):
             os.environ[_TENSORFLOW_PYTHON] = str(own.python)
-    elif "--help" not in arguments and not any(f.name == "tensorflow" for f in frameworks()):
-        _tell_how_to_add_tensorflow()
+    elif not ("--help" in arguments or os.environ.get(_TENSORFLOW_PYTHON) or _has_tensorflow()):
+        print(
+            f"TensorFlow is not measured: {_TENSORFLOW_PYTHON}=/its/python adds one that you have, "
+            f"run {_TENSORFLOW} installs one (sizes: README.md)",
+            flush=True,
+        )
     run = [str(env.python), "-m", "allocmark", "run", *arguments]
     if not _needs_emulation(env) or "--help" in arguments:
         return _become(run)
@@ -220,9 +217,8 @@ def _run(env: Environment, arguments: list[str]) -> int:
 def _test(env: Environment, arguments: list[str]) -> int:
     os.chdir(ROOT)
     # Most tests wait for a process of their own; a file's tests share what they are tried on.
-    side_by_side = ["-n", "2", "--dist", "loadfile"]
-    if any(argument.startswith(("-n", "--pdb")) for argument in arguments):
-        side_by_side = []
+    alone = any(argument.startswith(("-n", "--pdb")) for argument in arguments)
+    side_by_side = [] if alone else ["-n", "2", "--dist", "loadfile"]
     return _become([str(env.python), "-m", "pytest", *side_by_side, *arguments])
 
 
@@ -230,9 +226,8 @@ def _lint(env: Environment, arguments: list[str]) -> int:
     os.chdir(ROOT)
     if arguments:
         raise StartError("lint takes no arguments: run ruff or mypy of build/venv/bin yourself")
-    checks = (["ruff", "check"], ["ruff", "format", "--check"], ["mypy"])
     statuses = []
-    for check in checks:
+    for check in (["ruff", "check"], ["ruff", "format", "--check"], ["mypy"]):
         print("$ " + " ".join(check), flush=True)
         statuses.append(subprocess.run([str(env.python), "-m", *check], check=False).returncode)
     return max(statuses)
@@ -243,10 +238,9 @@ def _needs_emulation(env: Environment) -> bool:
     code = (
         "from allocmark.machine.emulated import is_emulated;"
         "from allocmark.emulator.launcher import real_driver;"
-        "raise SystemExit(0 if real_driver() or is_emulated() else 3)"
+        f"raise SystemExit(0 if real_driver() or is_emulated() else {_NO_DRIVER})"
     )
-    answer_none = 3
-    return subprocess.run([str(env.python), "-c", code], check=False).returncode == answer_none
+    return subprocess.run([str(env.python), "-c", code], check=False).returncode == _NO_DRIVER
 
 
 def _become(command: list[str]) -> int:

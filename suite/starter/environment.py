@@ -94,7 +94,8 @@ class Environment:
     def _contents(self) -> str:
         """Return a hash of all that decides about what is installed: cheap, taken each start."""
         digest = hashlib.sha256()
-        for path in [PYPROJECT, *sorted(LOCKS.glob("*.txt")), *sorted(_sources())]:
+        sources = sorted(Path(__file__).parent.glob("*.py"))
+        for path in [PYPROJECT, *sorted(LOCKS.glob("*.txt")), *sources]:
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
         inherited = os.environ.get("PYTHONPATH", "")
         for folder in [*self.below, *filter(None, inherited.split(os.pathsep))]:
@@ -120,16 +121,19 @@ def read_note(folder: Path) -> Note:
         return Note()
 
 
+def heard(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end and return it with what it wrote."""
+    return subprocess.run(
+        command, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
+
+
 def _spelled(path: Path | str) -> str:
     """Return an expression for a path, of its bytes: they name the same folder in every locale.
 
     Python 3.11 and 3.12 read .pth files in the locale's encoding, in UTF-8 mode too.
     """
     return f"os.fsdecode({os.fsencode(path)!r})"
-
-
-def _sources() -> Iterable[Path]:
-    return Path(__file__).parent.glob("*.py")
 
 
 def _make(folder: Path) -> None:
@@ -140,13 +144,7 @@ def _make(folder: Path) -> None:
             f"{folder.parent} cannot be made ({error.strerror}): "
             "use a clone in a folder that you may write to"
         ) from error
-    done = subprocess.run(
-        [sys.executable, "-m", "venv", str(folder)],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
+    done = heard([sys.executable, "-m", "venv", str(folder)])
     if done.returncode == 0:
         return
     shutil.rmtree(folder, ignore_errors=True)

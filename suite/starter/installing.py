@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from starter import locks
-from starter.environment import BARE, Environment
+from starter.environment import BARE, Environment, heard
 from starter.errors import StartError
 from starter.places import LOCKS
 
@@ -27,13 +27,7 @@ _FULL = re.compile(r"(?i)no space left on device|disk quota exceeded")
 def missing(environment: Environment, groups: Sequence[str]) -> dict[str, str | None]:
     """Return what the environment lacks for these groups: distribution to locked version."""
     script = Path(__file__).parent / "requirements.py"
-    done = subprocess.run(
-        [str(environment.python), str(script), *groups],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
+    done = heard([str(environment.python), str(script), *groups])
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise StartError(
@@ -51,18 +45,16 @@ def complete(
     for _ in range(_MOST_ROUNDS):
         if not lacking:
             return
-        unknown = sorted(name for name, version in lacking.items() if version is None)
-        if unknown:
+        if unknown := sorted(name for name, version in lacking.items() if version is None):
             raise StartError(
                 f"the locks in {LOCKS.name}/ hold no {', '.join(unknown)} for this Python: "
                 "start with Python 3.11 to 3.14, or install it there yourself"
             )
         _install(environment, sorted(f"{k}=={v}" for k, v in lacking.items()), entries)
         before, lacking = lacking, missing(environment, groups)
-        if set(before) & set(lacking):
-            again = ", ".join(sorted(set(before) & set(lacking)))
+        if again := sorted(before.keys() & lacking.keys()):
             raise StartError(
-                f"{again} was installed and still is not as the project needs it: "
+                f"{', '.join(again)} was installed and still is not as the project needs it: "
                 f"delete {environment.folder} and start again"
             )
     raise StartError(f"delete {environment.folder} and start again: its needs have no end")

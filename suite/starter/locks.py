@@ -35,9 +35,8 @@ def entries(paths: Iterable[Path]) -> dict[str, list[str]]:
         for entry in _entries(path.read_text(encoding="utf-8")):
             match = _PIN.match(entry)
             if match is None:
-                raise ValueError(
-                    f"{path.name} has an entry that is no pin: {entry.splitlines()[0]}"
-                )
+                first = entry.partition("\n")[0]
+                raise ValueError(f"{path.name} has an entry that is no pin: {first}")
             same_name = found.setdefault(normalized(match["name"]), [])
             if entry not in same_name:
                 same_name.append(entry)
@@ -64,13 +63,6 @@ def needs(paths: Iterable[Path]) -> dict[str, set[str]]:
 
 
 def _entries(text: str) -> list[str]:
-    lines = [
-        line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
-    ]
-    whole: list[str] = []
-    for line in lines:
-        if line[0].isspace():
-            whole[-1] += "\n" + line
-        else:
-            whole.append(line)
-    return whole
+    lines = [line for line in text.splitlines() if line.strip()[:1] not in ("", "#")]
+    # A line that begins with a space goes on with the entry above it.
+    return re.split(r"\n(?=\S)", "\n".join(lines)) if lines else []

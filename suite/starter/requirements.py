@@ -28,12 +28,8 @@ CORE = "core"
 def declared(groups: Sequence[str], pyproject: Path = PYPROJECT) -> list[str]:
     """Return the requirements that the project declares for the core and its extras."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
-    found: list[str] = []
-    for group in groups:
-        found += (
-            project["dependencies"] if group == CORE else project["optional-dependencies"][group]
-        )
-    return found
+    by_group = {CORE: project["dependencies"], **project["optional-dependencies"]}
+    return [requirement for group in groups for requirement in by_group[group]]
 
 
 def missing(
@@ -94,16 +90,13 @@ def _applies(requirement: Requirement, extra: str) -> bool:
 def _fits(
     present: metadata.Distribution, requirement: Requirement, pinned: str | None, own: Path
 ) -> bool:
-    if pinned is not None and present.version != pinned and _is_in(present, own):
+    place = Path(str(present.locate_file(""))).resolve()
+    if pinned not in (None, present.version) and place.is_relative_to(own.resolve()):
         return False
     try:
         return bool(requirement.specifier.contains(present.version, prereleases=True))
     except InvalidVersion:
         return False
-
-
-def _is_in(present: metadata.Distribution, folder: Path) -> bool:
-    return Path(str(present.locate_file(""))).resolve().is_relative_to(folder.resolve())
 
 
 if __name__ == "__main__":

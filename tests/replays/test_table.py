@@ -14,5 +14,7 @@ from tests.support.answers import answer, whole
 def test_why_a_card_has_no_answer_is_said_below() -> None:
     unknown = replace(answer("tf-limit", 9, 0.1), reasons={"completes": "no ballast here"})
     stream = io.StringIO()
-    table.show(whole(answer("torch-native*", 3, 0.1, fits=True), unknown), Console(file=stream))
+    Console(file=stream).print(
+        table.render(whole(answer("torch-native*", 3, 0.1, fits=True), unknown))
+    )
     assert "- tf-limit on this card: no ballast here" in stream.getvalue()

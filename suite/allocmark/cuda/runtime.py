@@ -10,9 +10,10 @@ import ctypes
 import ctypes.util
 import importlib.metadata
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from ctypes import byref, c_int, c_size_t, c_void_p
 from functools import cache
-from pathlib import Path
 
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 
@@ -32,33 +33,26 @@ class CudaRuntimeError(Exception):
 _SONAMES = ("libcudart.so.13", "libcudart.so.12")
 
 
-def _candidates() -> list[str]:
-    """Return the libcudart of the installed wheels, then whatever the loader finds."""
-    found: list[str] = []
+def _candidates() -> Iterator[tuple[str | None, int]]:
+    """Yield names of libcudart with how to load each, the installed wheels' before the loader's."""
+    # The one this process already uses, if any: a second copy would have its own state.
+    yield from ((name, os.RTLD_NOLOAD) for name in _SONAMES)
     for wheel in _WHEELS:
-        try:
-            files = importlib.metadata.files(wheel) or []
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        found += [str(f.locate()) for f in files if Path(f).name.startswith("libcudart.so.")]
-    names = [*_SONAMES, ctypes.util.find_library("cudart")]
-    return found + [name for name in names if name]
+        with suppress(importlib.metadata.PackageNotFoundError):
+            for file in importlib.metadata.files(wheel) or ():
+                if file.name.startswith("libcudart.so."):
+                    yield str(file.locate()), ctypes.DEFAULT_MODE
+    for name in (*_SONAMES, ctypes.util.find_library("cudart")):
+        yield name, ctypes.DEFAULT_MODE
 
 
 @cache
 def library() -> ctypes.CDLL:
     """Return libcudart. Raises `NotMeasurableError` where there is none."""
-    for name in _SONAMES:
-        # The one this process already uses, if any: a second copy would have its own state.
-        try:
-            return ctypes.CDLL(name, mode=os.RTLD_NOLOAD)
-        except OSError:
-            continue
-    for name in _candidates():
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
+    for name, mode in _candidates():
+        with suppress(OSError):
+            if name:
+                return ctypes.CDLL(name, mode=mode)
     raise NotMeasurableError(
         "no CUDA runtime library (libcudart.so.12 or .13): install torch or nvidia-cuda-runtime"
     )

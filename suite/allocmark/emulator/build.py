@@ -62,19 +62,14 @@ def _libraries() -> tuple[Library, ...]:
         Library("libcudnn.so.9", ("cudnn",), "cudnn", "dnn_stub", "cudnn*;"),
     ]
     for major in (12, 13):
+        runtime, defines = tuple(_RUNTIME.split()), (f"-DCUDART_MAJOR={major}",)
+        versions, blas_lt = "cuda*; __cuda*;", f"libcublasLt.so.{major}"
         found += [
             Library(
-                f"libcudart.so.{major}",
-                tuple(_RUNTIME.split()),
-                f"cudart{major}",
-                "rt_stub",
-                "cuda*; __cuda*;",
-                (f"-DCUDART_MAJOR={major}",),
+                f"libcudart.so.{major}", runtime, f"cudart{major}", "rt_stub", versions, defines
             ),
             Library(f"libcublas.so.{major}", ("cublas",), "cublas", "blas_stub", "cublas*;"),
-            Library(
-                f"libcublasLt.so.{major}", ("cublaslt",), "cublaslt", "blas_stub", "cublasLt*;"
-            ),
+            Library(blas_lt, ("cublaslt",), "cublaslt", "blas_stub", "cublasLt*;"),
         ]
     return (*found, *(Library(name, ("empty",), last_resort=True) for name in _EMPTY.split()))
 
@@ -116,19 +111,13 @@ def _compile(library: Library, command: Sequence[str], folder: Path) -> None:
             script = Path(scratch, "versions.map")
             script.write_text(f"{library.name} {{ global: {library.versions} local: *; }};\n")
             options.append(f"-Wl,--version-script,{script}")
-        if library.name != DRIVER:
-            sources.append(str(folder / DRIVER))
-        else:
-            sources.append("-lm")
+        sources.append("-lm" if library.name == DRIVER else str(folder / DRIVER))
         run([*command, *options, "-shared", "-o", str(folder / library.name), *sources])
 
 
 def _compile_audit(command: Sequence[str], folder: Path, home: Path) -> None:
     libraries = (_DRIVER_LIBRARY, *_libraries())
-    entries = [
-        f'{{"{library.name}","{home / library.name}",{int(library.last_resort)}}}'
-        for library in libraries
-    ]
+    entries = [f'{{"{e.name}","{home / e.name}",{int(e.last_resort)}}}' for e in libraries]
     defines = [f"-DREDIRECTIONS={','.join(entries)}"]
     bare = ["-nostdlib", "-ffreestanding", "-fno-stack-protector"]
     source = str(_SOURCES / "audit.c")

@@ -14,19 +14,9 @@ _FOLDER = Path(__file__).parent / "profiles"
 DEFAULT = "h200"
 # What the C side reads as numbers, in its own names; bytes where the name says so.
 NUMBERS = (
-    "cuda_version",
-    "compute_major",
-    "compute_minor",
-    "multiprocessors",
-    "memory_bytes",
-    "driver_init_bytes",
-    "context_bytes",
-    "context_unlisted_bytes",
-    "context_eager_bytes",
-    "first_kernel_bytes",
-    "first_blas_bytes",
-    "first_blas_eager_bytes",
-    "lag_calls",
+    *("cuda_version", "compute_major", "compute_minor", "multiprocessors", "memory_bytes"),
+    *("driver_init_bytes", "context_bytes", "context_unlisted_bytes", "context_eager_bytes"),
+    *("first_kernel_bytes", "first_blas_bytes", "first_blas_eager_bytes", "lag_calls"),
 )
 # The calls that can take time (`src/times.c`), and how many sizes each table there has room for.
 CALLS = ("cudaMalloc", "cudaFree", "cudaMallocAsync", "cuMemCreate", "cuMemRelease")
@@ -64,6 +54,12 @@ def load(name: str) -> Profile:
         numbers={key: document[key] for key in NUMBERS},
         call_times_ns=_call_times(path.name, document.get("call_times_ns", {})),
     )
+
+
+def of_gpu(gpu: str) -> Profile:
+    """Return the profile of a GPU, real or emulated, by its name; the default's for another."""
+    profiles = {profile.name: profile for profile in map(load, known())}
+    return profiles.get(gpu.removeprefix("Emulated ")) or load(DEFAULT)
 
 
 def _call_times(name: str, document: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int, int]]:

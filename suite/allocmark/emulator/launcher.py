@@ -72,26 +72,21 @@ def emulated_environment(
     the profile's time.
     """
     profile = load(gpu or DEFAULT)
-    numbers = dict(profile.numbers)
-    if memory_bytes is not None:
-        numbers["memory_bytes"] = memory_bytes
+    memory = {} if memory_bytes is None else {"memory_bytes": memory_bytes}
     lines = {
         "name": f"Emulated {profile.name}",
         "driver_version": profile.driver_version,
         "state": str(state),
         "devices": str(devices),
-        **{key: str(value) for key, value in numbers.items()},
+        **{key: str(value) for key, value in (profile.numbers | memory).items()},
     }
     if times:
         for call, table in profile.call_times_ns.items():
             lines[f"time_{call}"] = " ".join(f"{size}:{ns}" for size, ns in table.items())
     libraries = build()
     # An auditor of an outer emulation would win: it is replaced, others are kept.
-    others = [
-        entry
-        for entry in os.environ.get("LD_AUDIT", "").split(":")
-        if entry and Path(entry).name != AUDIT
-    ]
+    auditors = filter(None, os.environ.get("LD_AUDIT", "").split(":"))
+    others = [entry for entry in auditors if Path(entry).name != AUDIT]
     return {
         _CONFIG: "\n".join(f"{key}={value}" for key, value in lines.items()),
         "LD_AUDIT": ":".join([str(libraries / AUDIT), *others]),

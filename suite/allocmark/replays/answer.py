@@ -92,6 +92,11 @@ class ReplayAnswer:
         return next((s for s in self.settings if s.setting.recorded), None)
 
     @property
+    def source_of_times(self) -> str:
+        """Where the estimates of time in the driver come from, nothing without any."""
+        return next((s.driver_time.source for s in self.settings if s.driver_time), "")
+
+    @property
     def agreement(self) -> str:
         """Say how the replay under the recorded setting agrees with what was recorded.
 

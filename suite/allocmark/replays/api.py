@@ -42,10 +42,6 @@ def replay(
 def frame(answer: ReplayAnswer) -> pd.DataFrame:
     """Return an answer as a data frame."""
     plain = answer.to_json()
-    rows = [
-        {name: value for name, value in row.items() if name != "reasons"}
-        for row in plain["settings"]
-    ]
-    made = pd.DataFrame(rows)
-    made.attrs.update({name: value for name, value in plain.items() if name != "settings"})
+    made = pd.DataFrame(plain.pop("settings")).drop(columns="reasons", errors="ignore")
+    made.attrs.update(plain)
     return made

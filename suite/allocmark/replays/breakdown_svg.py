@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -73,9 +74,7 @@ def curves(
 
 def segment_map(found: BlockMap) -> str:
     """Return reserved memory by address, segment after segment, wrapped into rows."""
-    order = np.argsort(found.segments[:, 0], kind="stable")
-    segments = found.segments[order]
-    blocks = found.blocks[np.argsort(found.blocks[:, 0], kind="stable")]
+    segments, blocks = found.by_address()
     kinds = _kinds(segments, blocks)
     rows = min(_MOST_ROWS, max(1, len(segments)))
     edges = np.concatenate([[0], np.cumsum(blocks[:, 1])])
@@ -86,11 +85,18 @@ def segment_map(found: BlockMap) -> str:
     height = rows * (_ROW + _GAP)
     label = "Segments by address at that moment; each cell shows what it holds most of"
     parts = [_open(_WIDTH, height, label)]
-    for row in range(rows):
-        parts += _row(main[row], row * (_ROW + _GAP))
+    wide = _WIDTH / _CELLS
+    for row, shown in enumerate(main):
+        parts += [
+            f'<rect class="{KINDS[kind]}" x="{start * wide:g}" y="{row * (_ROW + _GAP)}" '
+            f'width="{(end - start) * wide:g}" height="{_ROW}"/>'
+            for kind, start, end in _runs(shown)
+        ]
     if len(segments) <= _MOST_BORDERS:
-        starts = np.concatenate([[0], np.cumsum(segments[:, 1])])[:-1]
-        parts += [_border(start / total * rows) for start in starts]
+        for start in np.concatenate([[0], np.cumsum(segments[:, 1])])[:-1]:
+            inside, above = math.modf(start / total * rows)
+            x, y = round(inside * _WIDTH, 1), int(above) * (_ROW + _GAP)
+            parts.append(_line("border", x, y, x, y + _ROW))
     note = f"one row is {format_bytes(total / rows)}"
     return "\n".join([*parts, f"<desc>{note}</desc>", "</svg>"])
 
@@ -106,15 +112,12 @@ def over_time(events: Sequence[float], cells: Sequence[float]) -> str:
     step, cell = wide / len(events), high / count
     paths: dict[int, list[str]] = {kind: [] for kind in range(1, len(KINDS) + 1)}
     for column, kinds in enumerate(drawn):
-        starts = np.flatnonzero(np.concatenate([[True], kinds[1:] != kinds[:-1]])).tolist()
-        for start, end in zip(starts, [*starts[1:], count], strict=True):
-            if kinds[start]:
+        for kind, start, end in _runs(kinds):
+            if kind:
                 x, y = _LEFT + column * step, _TOP + high - end * cell
                 tall = (end - start) * cell
                 # A hair wider than its column: no ground shines through between two of them.
-                paths[int(kinds[start])].append(
-                    f"M{x:.1f} {y:.1f}h{step + 0.3:.1f}v{tall:.1f}H{x:.1f}z"
-                )
+                paths[kind].append(f"M{x:.1f} {y:.1f}h{step + 0.3:.1f}v{tall:.1f}H{x:.1f}z")
     parts = [_open(_WIDTH, _HEIGHT, "Reserved memory by address over the events")]
     for kind, path in paths.items():
         if path:
@@ -132,8 +135,7 @@ def _kinds(segments: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np
     of_segment = np.searchsorted(segments[:, 0], blocks[:, 0], side="right") - 1
     used = np.bincount(of_segment[blocks[:, 3] != FREE], minlength=len(segments))
     split = (blocks[:, 3] == FREE) & (used[of_segment] > 0)
-    kinds: NDArray[np.int64] = np.where(split, _SPLIT, blocks[:, 3])
-    return kinds
+    return np.asarray(np.where(split, _SPLIT, blocks[:, 3]), np.int64)
 
 
 def _bytes_of(
@@ -145,22 +147,10 @@ def _bytes_of(
     return np.diff(np.interp(cells, edges, so_far))
 
 
-def _row(kinds: NDArray[np.int64], y: int) -> list[str]:
-    """Return the runs of equal cells of a row as rectangles."""
-    starts = np.flatnonzero(np.concatenate([[True], kinds[1:] != kinds[:-1]]))
-    ends = np.concatenate([starts[1:], [len(kinds)]])
-    wide = _WIDTH / _CELLS
-    return [
-        f'<rect class="{KINDS[int(kinds[start])]}" x="{start * wide:g}" y="{y}" '
-        f'width="{(end - start) * wide:g}" height="{_ROW}"/>'
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-    ]
-
-
-def _border(place: float) -> str:
-    row, inside = int(place), place - int(place)
-    x, y = round(inside * _WIDTH, 1), row * (_ROW + _GAP)
-    return _line("border", x, y, x, y + _ROW)
+def _runs(kinds: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Yield the runs of equal cells: what they are, where they start and end."""
+    starts = np.flatnonzero(np.concatenate([[True], kinds[1:] != kinds[:-1]])).tolist()
+    return zip(kinds[starts].tolist(), starts, [*starts[1:], len(kinds)], strict=True)
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float, title: str = "") -> str:

@@ -39,22 +39,16 @@ def sentences(
         )
     if any(holder.stack for holder in memory.holders):
         lines.append("Most of what is live: " + "; ".join(map(_held, memory.holders[:_PLACES])))
-    lines += [pinned(together) for together in _by_segments(memory.pins)[:_PLACES]]
-    return lines
+    together: dict[tuple[int, ...], list[Pin]] = {}
+    for pin in memory.pins:
+        together.setdefault(tuple(pin.addresses), []).append(pin)
+    return lines + [pinned(pins) for pins in list(together.values())[:_PLACES]]
 
 
 def _held(holder: Holder) -> str:
     blocks = format_count(holder.blocks, "block")
     where = f"of {place(holder.stack)}" if holder.stack else "without a line of Python"
     return f"{format_bytes(holder.live_bytes)} in {blocks} {where}"
-
-
-def _by_segments(pins: Sequence[Pin]) -> list[list[Pin]]:
-    """Return the pins, those that keep the same segments together."""
-    groups: dict[tuple[int, ...], list[Pin]] = {}
-    for pin in pins:
-        groups.setdefault(tuple(pin.addresses), []).append(pin)
-    return list(groups.values())
 
 
 def pinned(pins: Sequence[Pin]) -> str:

@@ -49,20 +49,14 @@ def run(
     try:
         if emulated:
             return _Emulated(ask, live_bytes, tell).run(chosen, jobs)
-        return _one_by_one(chosen, [ask(setting, {}) for setting in chosen], tell)
+        outcomes, requests = [], [ask(setting, {}) for setting in chosen]
+        with contextlib.closing(launch_all(requests)) as running:  # Ends them at Ctrl-C.
+            for setting, outcome in zip(chosen, running, strict=True):
+                tell(setting)
+                outcomes.append(outcome)
+        return outcomes
     except KeyboardInterrupt:
         raise ReplayStoppedError(len(ended), len(chosen)) from None
-
-
-def _one_by_one(
-    chosen: Sequence[Setting], requests: Sequence[Request], tell: Callable[[Setting], None]
-) -> list[ChildOutcome]:
-    outcomes = []
-    with contextlib.closing(launch_all(requests)) as running:  # Ends them, wherever Ctrl-C comes.
-        for setting, outcome in zip(chosen, running, strict=True):
-            tell(setting)
-            outcomes.append(outcome)
-    return outcomes
 
 
 class _Emulated:

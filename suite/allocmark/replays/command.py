@@ -74,7 +74,8 @@ def _as_json(found: ReplayAnswer) -> str:
 def _as_table(found: ReplayAnswer) -> str:
     width = shutil.get_terminal_size((_WIDTH, 0)).columns
     stream = io.StringIO()
-    table.show(found, Console(file=stream, width=max(width, _WIDTH), highlight=False))
+    console = Console(file=stream, width=max(width, _WIDTH), highlight=False)
+    console.print(table.render(found))
     return stream.getvalue()
 
 

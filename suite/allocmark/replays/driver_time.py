@@ -28,17 +28,15 @@ class DriverTime:
 
 def estimate(columns: Mapping[str, Sequence[float]], gpu: str) -> DriverTime:
     """Return the time of the calls in a series ``driver_calls`` (kind, size, calls)."""
-    known = {loaded.name: loaded for loaded in map(driver_profile.load, driver_profile.known())}
-    chosen = known.get(gpu.removeprefix("Emulated ")) or driver_profile.load(driver_profile.DEFAULT)
+    chosen = driver_profile.of_gpu(gpu)
     total_ns, total_calls = 0.0, 0
-    rows = zip(columns["kind"], columns["size"], columns["calls"], strict=True)
-    for kind, size, times in rows:
+    names = ("kind", "size", "calls")
+    for kind, size, times in zip(*(columns[name] for name in names), strict=True):
         calls, each = _calls(int(kind), int(size))
         total_ns += times * calls * _ns(chosen, _CALLS[int(kind)], each)
         total_calls += int(times * calls)
-    return DriverTime(
-        total_ns / 1e9, total_calls, f"medians measured one by one on the {chosen.name}"
-    )
+    source = f"medians measured one by one on the {chosen.name}"
+    return DriverTime(total_ns / 1e9, total_calls, source)
 
 
 def _calls(kind: int, size: int) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from allocmark.recording.importers.recording import BlockMap, Recording
 
 FREE, LIVE, PENDING_FREE = 0, 1, 2
 _ADDRESS, _SIZE, _REQUESTED, _STATE, _BLOCK = range(5)
+_MOST = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +76,9 @@ class MemoryBreakdown:
     holders: Sequence[Holder] = ()
 
 
-def break_down(found: BlockMap, recording: Recording, most: int = 5) -> MemoryBreakdown:
-    """Return what a map of blocks says; at most `most` pins, segments and holders, worst first."""
-    order = np.argsort(found.segments[:, _ADDRESS], kind="stable")
-    segments = found.segments[order]
-    blocks = found.blocks[np.argsort(found.blocks[:, _ADDRESS], kind="stable")]
+def break_down(found: BlockMap, recording: Recording) -> MemoryBreakdown:
+    """Return what a map of blocks says; the worst pins, segments and holders, `_MOST` of each."""
+    segments, blocks = found.by_address()
     size, state = blocks[:, _SIZE], blocks[:, _STATE]
     of_segment = np.searchsorted(segments[:, _ADDRESS], blocks[:, _ADDRESS], side="right") - 1
     count = len(segments)
@@ -99,9 +98,9 @@ def break_down(found: BlockMap, recording: Recording, most: int = 5) -> MemoryBr
         largest_free_bytes=int(size[state == FREE].max(initial=0)),
         segments=count,
         pinned_segments=int((split_in > 0).sum()),
-        pins=_pins(segments, blocks, of_segment, split_in, recording)[:most],
-        worst=_worst(segments, blocks, of_segment, split_in, recording, most),
-        holders=_holders(blocks[state == LIVE], recording)[:most],
+        pins=_pins(segments, blocks, of_segment, split_in, recording)[:_MOST],
+        worst=_worst(segments, blocks, of_segment, split_in, recording),
+        holders=_holders(blocks[state == LIVE], recording)[:_MOST],
     )
 
 
@@ -150,16 +149,15 @@ def _worst(
     of_segment: NDArray[np.int64],
     split_in: NDArray[np.int64],
     recording: Recording,
-    most: int,
 ) -> list[PinnedSegment]:
     """Return the segments with most split memory, with their blocks, the largest first."""
     found = []
-    for place in np.argsort(-split_in, kind="stable")[:most].tolist():
+    for place in np.argsort(-split_in, kind="stable")[:_MOST].tolist():
         if not split_in[place]:
             break
         inside = blocks[(of_segment == place) & (blocks[:, _STATE] != FREE)]
         inside = inside[np.argsort(-inside[:, _SIZE], kind="stable")]
-        sizes = [(int(row[_SIZE]), recording.stack(int(row[_BLOCK]))) for row in inside[:most]]
+        sizes = [(int(row[_SIZE]), recording.stack(int(row[_BLOCK]))) for row in inside[:_MOST]]
         address, size = int(segments[place, _ADDRESS]), int(segments[place, _SIZE])
         live = int(inside[:, _SIZE].sum())
         found.append(PinnedSegment(address, size, int(split_in[place]), live, sizes))

@@ -53,9 +53,7 @@ def card_bytes(requested: int | None, recorded: Mapping[str, Any]) -> Term | Non
 
 def _from_text(text: str) -> Term | None:
     """Return what torch's error tells: in use by the process, less its own."""
-    used, allocated, reserved = (
-        _bytes(pattern.search(text)) for pattern in (_IN_USE, _ALLOCATED, _RESERVED)
-    )
+    used, allocated, reserved = (_bytes(p.search(text)) for p in (_IN_USE, _ALLOCATED, _RESERVED))
     if used is None or allocated is None or reserved is None:
         return None
     left = used - allocated - reserved
@@ -63,18 +61,15 @@ def _from_text(text: str) -> Term | None:
 
 
 def _from_meter(recorded: Mapping[str, Any]) -> Term | None:
-    reserved, process = recorded.get("reserved_bytes"), recorded.get("process_bytes")
-    others = others_bytes(recorded)
-    if isinstance(reserved, int) and isinstance(process, int) and others and process > reserved:
-        return Term(process - reserved, "recorded NVML figure of the process less reserved")
-    total, free = recorded.get("total_bytes"), recorded.get("free_bytes")
-    if not (isinstance(total, int) and isinstance(free, int) and isinstance(reserved, int)):
+    own = _less(recorded, "process_bytes", "reserved_bytes")
+    if own is not None and own > 0 and others_bytes(recorded):
+        return Term(own, "recorded NVML figure of the process less reserved")
+    left = _less(recorded, "total_bytes", "free_bytes", "reserved_bytes")
+    if left is None or left <= 0:
         return None
-    left = total - free - reserved
-    source = "recorded cudaMemGetInfo less reserved"
-    if process is None:
-        source += "; other processes of that GPU are in it"
-    return Term(left, source) if left > 0 else None
+    alone = recorded.get("process_bytes") is not None
+    others = "" if alone else "; other processes of that GPU are in it"
+    return Term(left, f"recorded cudaMemGetInfo less reserved{others}")
 
 
 def others_bytes(recorded: Mapping[str, Any]) -> int:
@@ -82,21 +77,24 @@ def others_bytes(recorded: Mapping[str, Any]) -> int:
 
     The driver itself holds some MiB that it lists for no process.
     """
-    names = ("total_bytes", "free_bytes", "process_bytes")
-    total, free, process = (recorded.get(name) for name in names)
-    if not (isinstance(total, int) and isinstance(free, int) and isinstance(process, int)):
-        return 0
-    left = total - free - process
-    return left if left > _UNLISTED_BYTES else 0
+    left = _less(recorded, "total_bytes", "free_bytes", "process_bytes")
+    return left if left is not None and left > _UNLISTED_BYTES else 0
+
+
+def _less(recorded: Mapping[str, Any], total: str, *parts: str) -> int | None:
+    """Return what is left of a count without some others, None where one of them is missing."""
+    first, *rest = (recorded.get(name) for name in (total, *parts))
+    if not all(isinstance(count, int) for count in (first, *rest)):
+        return None
+    return int(first or 0) - sum(int(count or 0) for count in rest)
 
 
 def _committed(gpu: str) -> Term:
     """Return what the committed results hold for that GPU, or for the one they are of."""
     plain = gpu.removeprefix("Emulated ")
-    known = {loaded.name: loaded for loaded in map(driver_profile.load, driver_profile.known())}
-    chosen = known.get(plain) or known[driver_profile.load(driver_profile.DEFAULT).name]
-    numbers = chosen.numbers
-    value = sum(numbers[f"{part}_bytes"] for part in ("context", "first_kernel", "first_blas"))
+    chosen = driver_profile.of_gpu(gpu)
+    parts = ("context", "first_kernel", "first_blas")
+    value = sum(chosen.numbers[f"{part}_bytes"] for part in parts)
     what = f"context, first kernel and first matrix product of the committed {chosen.name} results"
     if plain == chosen.name:
         return Term(value, what)

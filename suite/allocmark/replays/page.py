@@ -10,7 +10,7 @@ from allocmark.recording.importers.frames import is_of_torch
 from allocmark.replays import breakdown_svg, table
 from allocmark.replays.answer import ReplayAnswer, SettingAnswer
 from allocmark.replays.breakdown_svg import Line
-from allocmark.replays.explanation import Explanation, explain
+from allocmark.replays.explanation import explain
 from allocmark.replays.non_allocator_memory import in_words
 from allocmark.replays.summary import summary
 from allocmark.schema.documents import write_whole
@@ -51,33 +51,31 @@ def render(answer: ReplayAnswer) -> str:
     )
     explained = explain(answer)
     lines = _lines(answer)
+    marks: dict[str, float] = {}
+    if explained and explained.breakdown.event >= 0:
+        mark = "a request failed here" if explained.failing else "peak"
+        marks = {mark: explained.breakdown.event}
     drawn = next((tried for tried in answer.settings if tried.cells), None)
+    over_time = breakdown_svg.over_time(drawn.over_time["event"], drawn.cells) if drawn else ""
     on_card = answer.card is not None
+    replayed = [tried for tried in answer.settings if not tried.reason]
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         title=f"allocmark replay: {answer.recording.source}",
         answer=answer,
         summary=summary(answer),
         columns=[name.replace("\n", " ") for name in table.columns(on_card)],
-        rows=[
-            (table.row(tried, on_card), tried.setting.line)
-            for tried in answer.settings
-            if not tried.reason
-        ],
+        rows=[(table.row(tried, on_card), tried.setting.line) for tried in replayed],
         missing=[(tried.name, tried.reason) for tried in answer.settings if tried.reason],
         outside=in_words(answer.outside),
         card=in_words(answer.card) if answer.card else "",
         explained=explained,
         kinds=_KINDS,
         segments_svg=Markup(breakdown_svg.segment_map(explained.map)) if explained else "",
-        curves_svg=Markup(breakdown_svg.curves(lines, _marks(explained), _limit(answer))),
+        curves_svg=Markup(breakdown_svg.curves(lines, marks, _limit(answer))),
         lines=lines,
         drawn=drawn,
-        over_time_svg=(
-            Markup(breakdown_svg.over_time(drawn.over_time["event"], drawn.cells)) if drawn else ""
-        ),
-        times=next(
-            (tried.driver_time.source for tried in answer.settings if tried.driver_time), ""
-        ),
+        over_time_svg=Markup(over_time),
+        times=answer.source_of_times,
     )
 
 
@@ -103,12 +101,6 @@ def _lines(answer: ReplayAnswer) -> list[Line]:
         name = f"reserved under {tried.name}"
         lines.append(Line(name, kind, tried.curve["event"], tried.curve["reserved"]))
     return lines
-
-
-def _marks(explained: Explanation | None) -> dict[str, float]:
-    if explained is None or explained.breakdown.event < 0:
-        return {}
-    return {"a request failed here" if explained.failing else "peak": explained.breakdown.event}
 
 
 def _limit(answer: ReplayAnswer) -> tuple[str, float] | None:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +89,14 @@ def replay(
                 "seconds": _SEARCH_S if options.search else None,
                 "picture": setting is pictured,
             }
-            return _request(setting, parameters, len(recording.trace), variables)
+            return Request(
+                "replay_recording",
+                setting.name,
+                limit_s=_LIMIT_S + _LIMIT_FOR_EACH_EVENT_S * len(recording.trace),
+                parameters=parameters,
+                environment={**setting.allocator.environment, **variables},
+                framework=setting.allocator.framework,
+            )
 
         outcomes = children.run(chosen, ask, live_bytes, emulated, jobs, done)
         answers = [
@@ -108,19 +114,6 @@ def replay(
         emulated=emulated,
         doubts=[*recording.doubts, *_doubts(recording, chosen, emulated, others)],
         seconds=time.monotonic() - begin,
-    )
-
-
-def _request(
-    setting: Setting, parameters: Mapping[str, Any], events: int, variables: Mapping[str, str]
-) -> Request:
-    return Request(
-        "replay_recording",
-        setting.name,
-        limit_s=_LIMIT_S + _LIMIT_FOR_EACH_EVENT_S * events,
-        parameters=parameters,
-        environment={**setting.allocator.environment, **variables},
-        framework=setting.allocator.framework,
     )
 
 
@@ -189,8 +182,7 @@ def _maps(outcome: ChildOutcome) -> dict[str, BlockMap]:
 
 
 def _rows(series: Series) -> NDArray[np.int64]:
-    columns = [np.array(column, np.int64) for column in series.columns.values()]
-    return np.stack(columns, 1)
+    return np.stack([np.array(column, np.int64) for column in series.columns.values()], 1)
 
 
 def _doubts(
@@ -212,7 +204,6 @@ def _doubts(
     was = str(recording.environment.get("torch", ""))
     now = str(installed("torch").get("torch") or "")
     if was and now and was != now:
-        doubts.append(
-            f"recorded with torch {was}, replayed with torch {now}: their rules may differ"
-        )
+        both = f"recorded with torch {was}, replayed with torch {now}"
+        doubts.append(f"{both}: their rules may differ")
     return doubts

@@ -58,21 +58,13 @@ def choose(requested: Sequence[str], recorded: str | None) -> list[Setting]:
 
 def _usual(known: dict[str, Allocator]) -> list[str]:
     names = [name for name, allocator in known.items() if allocator.framework == "torch"]
-    # Others take memory as it is needed, or there is nothing to compare.
-    others = [
-        name
-        for name, allocator in known.items()
-        if allocator.framework not in ("torch", BARE)
-        and not allocator.fixed_region
-        and _installed(allocator.framework)
-    ]
-    return names + others
-
-
-def _installed(framework: str) -> bool:
-    if os.environ.get(interpreters.variable(framework)):
-        return True
-    return importlib.util.find_spec(framework) is not None
+    for name, allocator in known.items():
+        framework = allocator.framework
+        # Others take memory as it is needed, or there is nothing to compare.
+        if framework not in ("torch", BARE) and not allocator.fixed_region:
+            named = os.environ.get(interpreters.variable(framework))
+            names += [name] if named or importlib.util.find_spec(framework) else []
+    return names
 
 
 def _setting(name: str, known: dict[str, Allocator]) -> Setting:

@@ -36,16 +36,14 @@ def _none_fits(best: SettingAnswer, own: SettingAnswer | None, card: Term | None
 
 def _fits(best: SettingAnswer, own: SettingAnswer | None) -> str:
     if best is own:
-        return (
-            f"the recorded {own.name} fits this card{_retries(own)}: none of the others is better"
-        )
+        fits = f"the recorded {own.name} fits this card{_retries(own)}"
+        return f"{fits}: none of the others is better"
     text = f"{best.setting.line} fits this card{_retries(best)}"
     if own is None or own.smallest_card_bytes is None:
         return f"{text}; it needs {_card(best)}"
     if not own.completes:
-        return (
-            f"{text}; the recorded {own.name} does not: it needs {_card(own)}, this {_card(best)}"
-        )
+        needs = f"it needs {_card(own)}, this {_card(best)}"
+        return f"{text}; the recorded {own.name} does not: {needs}"
     if best.figure("capacity_retries") != own.figure("capacity_retries"):
         text += f"; the recorded {own.name} fits{_retries(own)}"
     return text + _time(best, own)

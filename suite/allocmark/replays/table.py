@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -15,12 +15,8 @@ from allocmark.replays.summary import summary
 from allocmark.system.units import format_bytes, format_count, format_need
 
 _COLUMNS = (
-    "smallest\ncard",
-    "without\nretry",
-    "peak\nreserved",
-    "waste",
-    "driver\ncalls",
-    "driver\ntime",
+    *("smallest\ncard", "without\nretry", "peak\nreserved"),
+    *("waste", "driver\ncalls", "driver\ntime"),
 )
 _ON_CARD = "this card"
 
@@ -56,10 +52,8 @@ def row(tried: SettingAnswer, on_card: bool) -> list[str]:
     """Return a setting's cells, its name first."""
     time = tried.driver_time
     waste = tried.figures.get("waste_ratio")
-    counted = [
-        tried.figure(f"{'capacity_' * on_card}driver_{what}") for what in ("allocs", "frees")
-    ]
-    calls = [count for count in counted if count is not None]
+    names = [f"{'capacity_' * on_card}driver_{what}" for what in ("allocs", "frees")]
+    calls = [count for name in names if (count := tried.figure(name)) is not None]
     return [
         tried.name + (" *" if tried.setting.recorded else ""),
         *([_fits(tried)] if on_card else []),
@@ -97,9 +91,8 @@ def _notes(answer: ReplayAnswer) -> list[str]:
             for tried in answer.settings
             if not tried.reason and tried.completes is None and "completes" in tried.reasons
         ]
-    if any(tried.driver_time for tried in answer.settings):
-        source = next(tried.driver_time.source for tried in answer.settings if tried.driver_time)
-        notes.append(f"- time in the driver is an estimate: calls times {source}")
+    if answer.source_of_times:
+        notes.append(f"- time in the driver is an estimate: calls times {answer.source_of_times}")
     return notes
 
 
@@ -109,8 +102,3 @@ def _shown(value: int | None, written: Callable[[float], str] = format_need) -> 
 
 def _seconds(value: float) -> str:
     return f"{value * 1e3:.0f} ms" if value < 1 else f"{value:.2f} s"
-
-
-def show(answer: ReplayAnswer, console: Console | None = None) -> None:
-    """Print it."""
-    (console or Console()).print(render(answer))

@@ -94,7 +94,7 @@ def run(program: Callable[[], object]) -> int:
     except AllocmarkError as error:
         return _report(error)
     except Exception as error:
-        if isinstance(error, OSError) and (known := of_system(error)) is not None:
+        if isinstance(error, OSError) and (known := of_system(error)):
             return _report(known)
         with suppress(OSError):
             traceback.print_exc()

@@ -44,10 +44,8 @@ def compiler(language: Language = "c") -> list[str]:
     chosen = shlex.split(os.environ.get(_VARIABLES[language], ""))
     if chosen and shutil.which(chosen[0]):
         return chosen
-    for name in _COMPILERS[language]:
-        path = shutil.which(name)
-        if path:
-            return [path]
+    if path := next(filter(None, map(shutil.which, _COMPILERS[language])), None):
+        return [path]
     if importlib.util.find_spec("ziglang"):
         return [sys.executable, "-m", "ziglang", _COMPILERS[language][0]]
     raise NotBuiltError(
@@ -118,7 +116,11 @@ def shared_library(
     def build(folder: Path) -> None:
         run([*command, "-o", str(folder / f"{name}.so"), *map(str, sources), *flags])
 
-    ingredients: list[str | bytes] = [*command, *flags, _identity(command[0])]
+    # What changes when the compiler is updated, without the cost of starting it.
+    executable = Path(command[0]).resolve()
+    facts = executable.stat()
+    identity = f"{executable} {facts.st_size} {facts.st_mtime_ns}"
+    ingredients: list[str | bytes] = [*command, *flags, identity]
     ingredients += [path.read_bytes() for path in (*sources, *also)]
     return filled(entry(name, ingredients), build) / f"{name}.so"
 
@@ -133,13 +135,6 @@ def run(command: Sequence[str]) -> None:
         lines = [line for line in done.stderr.splitlines() if "error" in line]
         text = "; ".join(lines[:_KEPT_ERROR_LINES]) or done.stderr.strip()[-500:]
         raise NotBuiltError(f"{Path(command[0]).name} could not build a library: {text}")
-
-
-def _identity(executable: str) -> str:
-    """Return what changes when the compiler is updated, without the cost of starting it."""
-    path = Path(executable).resolve()
-    facts = path.stat()
-    return f"{path} {facts.st_size} {facts.st_mtime_ns}"
 
 
 @contextmanager

@@ -37,6 +37,13 @@ class BlockMap:
     segments: NDArray[np.int64]
     blocks: NDArray[np.int64]
 
+    def by_address(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return segments and blocks, both in the order of their addresses."""
+        segments, blocks = (
+            t[np.argsort(t[:, 0], kind="stable")] for t in (self.segments, self.blocks)
+        )
+        return segments, blocks
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
