@@ -11,9 +11,8 @@ from allocmark.explain.measured_facts import MeasuredFacts
 
 _UNLISTED = "NVML does not list this process: a container hides process ids, or it has no context"
 _HIDDEN = "NVML lists this process without its memory (so in some containers and under WDDM)"
-_NOT_COUNTED = (
-    "torch does not count its free blocks apart here (expandable segments, cudaMallocAsync)"
-)
+_UNSPLIT = "expandable segments, cudaMallocAsync"
+_NOT_COUNTED = f"torch does not count its free blocks apart here ({_UNSPLIT})"
 _APART = "the counters add up to more than NVML shows: they were read at different moments"
 
 
@@ -66,21 +65,13 @@ def _inside(counted: Counters, several: bool) -> list[Part]:
     if active > counted.live_bytes:
         note = "freed by the program, another stream may still use it"
         parts.append(Part(f"stuck{own}", active - counted.live_bytes, note))
-    if counted.fragmented_bytes is None:
+    split = counted.fragmented_bytes
+    if split is None:
         return [*parts, Part(f"cached or fragmented{own}", free, _NOT_COUNTED)]
-    return [
-        *parts,
-        Part(
-            f"cached{own}",
-            free - counted.fragmented_bytes,
-            "free in segments without any live block: empty_cache() gives it back",
-        ),
-        Part(
-            f"fragmented{own}",
-            counted.fragmented_bytes,
-            "free beside live blocks: it can only be used again by what fits",
-        ),
-    ]
+    note = "free in segments without any live block: empty_cache() gives it back"
+    parts.append(Part(f"cached{own}", free - split, note))
+    note = "free beside live blocks: it can only be used again by what fits"
+    return [*parts, Part(f"fragmented{own}", split, note)]
 
 
 def _rest(total: Part, context: Part, counters: Sequence[Counters]) -> Part:

@@ -79,7 +79,10 @@ def read(process: Process) -> CounterReport | None:
         except OSError as error:
             raise AllocmarkError(f"{path} cannot be used ({error}): delete it") from None
         try:
-            return _report(path, _plain(content), process)
+            data = json.loads(content, parse_constant=_no_number)
+            if not isinstance(data, dict):
+                raise _FormError("no object")
+            return _report(path, data, process)
         except (ValueError, RecursionError) as error:
             words = printable(str(error), _MOST_LETTERS)
             raise AllocmarkError(f"{path} holds no counters ({words}): delete it") from None
@@ -97,13 +100,6 @@ def _content(path: str) -> bytes:
     if len(content) > MOST_BYTES:
         raise OSError(f"larger than {MOST_BYTES} bytes")
     return content
-
-
-def _plain(content: bytes) -> dict[str, Any]:
-    data = json.loads(content, parse_constant=_no_number)
-    if not isinstance(data, dict):
-        raise _FormError("no object")
-    return data
 
 
 def _no_number(text: str) -> NoReturn:
@@ -129,9 +125,8 @@ def _report(path: str, data: Mapping[str, Any], process: Process) -> CounterRepo
     devices = data.get("devices")
     if not isinstance(devices, list) or len(devices) > _MOST_DEVICES:
         raise _FormError("devices are no short list")
-    return CounterReport(
-        max(0.0, age), _text(data, "visible", _MOST_VISIBLE), tuple(map(_counters, devices))
-    )
+    visible = _text(data, "visible", _MOST_VISIBLE)
+    return CounterReport(max(0.0, age), visible, tuple(map(_counters, devices)))
 
 
 def _counters(data: Any) -> Counters:
@@ -151,10 +146,8 @@ def _counters(data: Any) -> Counters:
         **{name: None if data.get(name) is None else _count(data, name) for name in _OPTIONAL},
     )
     used = found.live_bytes if found.active_bytes is None else found.active_bytes
-    inside = used + (found.fragmented_bytes or 0)
-    if used < found.live_bytes or (
-        found.reserved_bytes is not None and inside > found.reserved_bytes
-    ):
+    inside, whole = used + (found.fragmented_bytes or 0), found.reserved_bytes
+    if used < found.live_bytes or (whole is not None and inside > whole):
         raise _FormError("its parts are larger than the whole")
     if share is not None and not 0 <= share <= 1:
         raise _FormError("a share beyond 0 to 1")

@@ -27,17 +27,12 @@ def read() -> list[Gpu]:
     """Return all GPUs, whether CUDA may see them here or not. Raises `NoGpuError`."""
     nvml = nvml_meter.library()
     try:
-        handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
-        driver = str(nvml.nvmlSystemGetDriverVersion())
-        gpus = [
-            Gpu(
-                uuid=str(nvml.nvmlDeviceGetUUID(handle)),
-                name=str(nvml.nvmlDeviceGetName(handle)),
-                driver=driver,
-                processes=nvml_meter.processes_on(nvml, handle),
-            )
-            for handle in handles
-        ]
+        driver, gpus = str(nvml.nvmlSystemGetDriverVersion()), []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            uuid, name = nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle)
+            listed = nvml_meter.processes_on(nvml, handle)
+            gpus.append(Gpu(str(uuid), str(name), driver, listed))
     except nvml.NVMLError as error:
         raise NoGpuError(nvml_meter.in_words(error)) from None
     if not gpus:

@@ -28,7 +28,12 @@ def as_text(answer: ProcessReport) -> str:
         lines += [_line(part) for part in (account.total, *account.parts)]
         if answer.age_s is not None and account.counters:
             lines.append(f"  its own counters are {answer.age_s:.1f} s old{_seen(account)}")
-        lines += _rules(diagnosis)
+        for rule in diagnosis.applied:
+            rests = f", rests on {rule.caution}" if rule.caution else ""
+            lines.append(f"  {rule.id} ({rule.ruling}{rests}): {rule.finding}")
+            lines.append(f"      {rule.statement} {rule.condition}")
+        if diagnosis.not_applied:
+            lines.append(f"  {diagnosis.not_applied}")
     return "\n".join([*lines, ""])
 
 
@@ -44,17 +49,6 @@ def _seen(account: Account) -> str:
         for counted in account.counters
         if counted.retries is not None and counted.ooms is not None
     )
-
-
-def _rules(diagnosis: Diagnosis) -> list[str]:
-    lines = []
-    for rule in diagnosis.applied:
-        rests = f", rests on {rule.caution}" if rule.caution else ""
-        lines.append(f"  {rule.id} ({rule.ruling}{rests}): {rule.finding}")
-        lines.append(f"      {rule.statement} {rule.condition}")
-    if diagnosis.not_applied:
-        lines.append(f"  {diagnosis.not_applied}")
-    return lines
 
 
 def as_json(answer: ProcessReport) -> str:

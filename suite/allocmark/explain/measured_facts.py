@@ -82,7 +82,7 @@ def load(root: Path, must_be: bool) -> list[Panel]:
 
 def find(results: Sequence[Panel], gpu: str, driver: str, emulated: bool) -> MeasuredFacts:
     """Return the results of a GPU: those of this driver, those with a context, the newest."""
-    of_gpu = [panel for panel in results if panel.emulated == emulated and _of(panel, "gpu") == gpu]
+    of_gpu = [each for each in results if each.emulated == emulated and _of(each, "gpu") == gpu]
     if not of_gpu:
         return MeasuredFacts(None, f"there are no results for {gpu}")
     panel = max(of_gpu, key=lambda panel: _rank(panel, driver))

@@ -111,7 +111,7 @@ def _torch(account: Account) -> list[Counters]:
 
 
 def _presence(there: bool) -> str:
-    return "the sign is there" if there else "the sign is not there"
+    return f"the sign is {'' if there else 'not '}there"
 
 
 _FINDINGS: dict[str, Callable[[Account, MeasuredFacts], str]] = dict(

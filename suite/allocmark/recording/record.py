@@ -10,7 +10,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,27 +46,20 @@ def record(command: Sequence[str], options: RecordOptions) -> int:
     command that cannot be started.
     """
     out = (options.out or _free(DEFAULT)).absolute()
-    if not out.parent.is_dir() or not os.access(out.parent, os.W_OK):
-        raise AllocmarkError(
-            f"{out.parent} is no folder that can be written to: name another --out"
-        )
+    folder = out.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise AllocmarkError(f"{folder} is no folder that can be written to: name another --out")
     if taken := _taken(out):
         raise AllocmarkError(f"{taken} is there already: move it away, or name another --out")
     if options.max_entries < 1:
         raise AllocmarkError(f"{options.max_entries} entries cannot be kept: ask for at least 1")
-    with tempfile.TemporaryDirectory(prefix="allocmark-record-") as folder:
-        settings = {
-            "out": str(out),
-            "reports": folder,
-            "max_entries": options.max_entries,
-            "stacks": options.stacks,
-            "on_oom": options.on_oom,
-        }
+    with tempfile.TemporaryDirectory(prefix="allocmark-record-") as scratch:
+        settings = {**asdict(options), "out": str(out), "reports": scratch}
         paths = [str(_HOOK), *filter(None, os.environ.get(_PATH, "").split(os.pathsep))]
         variables = {_VARIABLE: json.dumps(settings), _PATH: os.pathsep.join(paths)}
         status = foreground.run(command, {**os.environ, **variables})
-        reports = _reports(Path(folder))
-        started = any(Path(folder).glob("started.*"))
+        reports = _reports(Path(scratch))
+        started = any(Path(scratch).glob("started.*"))
     for report in reports:
         print(f"allocmark: {_sentence(report)}", file=sys.stderr)
     if any("file" in report for report in reports):
@@ -97,8 +90,7 @@ def _free(first: Path) -> Path:
 def _reports(folder: Path) -> list[dict[str, Any]]:
     """Return what the processes reported, the last word on each file only."""
     last: dict[str, dict[str, Any]] = {}
-    paths = sorted(folder.glob("report.*"), key=lambda path: int(path.name.split(".")[-1]))
-    for path in paths:
+    for path in sorted(folder.glob("report.*"), key=lambda path: int(path.name.split(".")[-1])):
         try:
             report = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:  # It was cut off: the disk of temporary files is full as well.
@@ -109,8 +101,7 @@ def _reports(folder: Path) -> list[dict[str, Any]]:
 
 def _sentence(report: dict[str, Any]) -> str:
     if report.get("errno") in DISK_FULL:
-        what = f"{report['out']} could not be written at {report['why']}"
-        return str(DiskFullError(what))
+        return str(DiskFullError(f"{report['out']} could not be written at {report['why']}"))
     if "fault" in report:
         return f"no snapshot at {report['why']}: {report['fault']}"
     entries, size = report["entries"], format_bytes(report["file_bytes"])
@@ -135,18 +126,11 @@ def _nothing(options: RecordOptions, started: bool) -> str:
     if started:
         return f"{text}the command was killed outright (SIGKILL, os._exit)"
     text += "the command never started CUDA through torch, or runs Python without its path (-I, -E)"
-    if not _has_driver():
+    try:
+        ctypes.CDLL("libcuda.so.1")  # A driver, real or emulated.
+    except OSError:
         text += (
             ". No NVIDIA driver is here; the emulated one records as well: "
             "allocmark emulate -- allocmark record -- COMMAND"
         )
     return text
-
-
-def _has_driver() -> bool:
-    """Say whether there is a driver, real or emulated."""
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True

@@ -42,11 +42,12 @@ def _torch() -> list[dict[str, Any]]:
 def _torch_device(torch: Any, device: int) -> dict[str, Any]:
     stats = torch.cuda.memory_stats(device)
     backend = torch.cuda.get_allocator_backend()
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     return {
         "framework": "torch",
         "version": str(torch.__version__),
         "device": device,
-        "uuid": _uuid(torch, device),
+        "uuid": None if uuid is None else f"GPU-{uuid}",
         "backend": backend,
         "live_bytes": stats["allocated_bytes.all.current"],
         "active_bytes": stats["active_bytes.all.current"],
@@ -65,11 +66,6 @@ def _expandable() -> bool:
     return "expandable_segments:true" in settings.replace(" ", "").lower()
 
 
-def _uuid(torch: Any, device: int) -> str | None:
-    told = getattr(torch.cuda.get_device_properties(device), "uuid", None)
-    return None if told is None else f"GPU-{told}"
-
-
 def _tensorflow() -> list[dict[str, Any]]:
     eager = sys.modules.get("tensorflow.python.eager.context")
     context = eager.context_safe() if eager is not None else None
@@ -79,14 +75,7 @@ def _tensorflow() -> list[dict[str, Any]]:
     found = []
     for logical in context.list_logical_devices(_GPU):
         number = logical.name.rpartition(":")[2]
-        told = context.get_memory_info(f"{_GPU}:{number}")
-        found.append(
-            {
-                "framework": "tensorflow",
-                "version": version,
-                "device": int(number),
-                "uuid": None,
-                "live_bytes": int(told["current"]),
-            }
-        )
+        live_bytes = int(context.get_memory_info(f"{_GPU}:{number}")["current"])
+        counted = {"version": version, "device": int(number), "live_bytes": live_bytes}
+        found.append({"framework": "tensorflow", "uuid": None, **counted})
     return found

@@ -68,8 +68,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
             return spec
-        execute = spec.loader.exec_module
-        recorder = self._recorder
+        execute, recorder = spec.loader.exec_module, self._recorder
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
@@ -86,8 +85,7 @@ class _Recorder:
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings, self._folder = settings, settings["reports"]
         self._torch: Any = None
-        self._out = ""
-        self._owner = 0
+        self._out, self._owner = "", 0
         self._begin = self._start_seconds = 0.0
         self._ended_by_oom = self._passed_over = False
         self._written_at, self._write_seconds = 0.0, 0.0
@@ -109,23 +107,22 @@ class _Recorder:
         self._begin = time.monotonic()
         torch = self._torch
         self._owner = os.getpid()
-        self._tell_started()
+        with contextlib.suppress(OSError):
+            name = f"started.{os.getpid()}"
+            os.close(os.open(os.path.join(self._folder, name), os.O_CREAT))  # noqa: PTH118
         self._out = self._claim(self._settings["out"])
-        self._history()
+        torch.cuda.memory._record_memory_history(
+            "all",
+            context="all" if self._settings["stacks"] else None,
+            stacks="python",
+            max_entries=self._settings["max_entries"],
+        )
         torch._C._cuda_attach_out_of_memory_observer(self._on_oom)
         self._watch_exceptions()
         atexit.register(self._at_exit)
         with contextlib.suppress(Exception):
             _tell_counters()
         self._start_seconds = time.monotonic() - self._begin
-
-    def _history(self) -> None:
-        self._torch.cuda.memory._record_memory_history(
-            "all",
-            context="all" if self._settings["stacks"] else None,
-            stacks="python",
-            max_entries=self._settings["max_entries"],
-        )
 
     def _claim(self, out: str) -> str:
         """Return a file that no other process of this run writes."""
@@ -255,11 +252,6 @@ class _Recorder:
         for _ in range(_PAIRS):
             empty(512, dtype=kind, device="cuda")
         return time.perf_counter() - begin
-
-    def _tell_started(self) -> None:
-        with contextlib.suppress(OSError):
-            name = f"started.{os.getpid()}"
-            os.close(os.open(os.path.join(self._folder, name), os.O_CREAT))  # noqa: PTH118
 
     def _report(self, **report: Any) -> None:
         with contextlib.suppress(OSError):

@@ -59,11 +59,5 @@ def _trace(path: Path, device: int | None) -> Recording:
         environment["total_bytes"] = origin["memory_bytes"]
     meters = ("free_bytes", "process_bytes", "reserved_bytes")
     environment |= {name: origin[name] for name in meters if name in origin}
-    return Recording(
-        source=f"trace {path.name}",
-        device=0,
-        trace=trace,
-        setting=setting,
-        counted=counted,
-        environment=environment,
-    )
+    source = f"trace {path.name}"
+    return Recording(source, 0, trace, setting=setting, counted=counted, environment=environment)

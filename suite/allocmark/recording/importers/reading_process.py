@@ -24,6 +24,10 @@ _MEMORY_BYTES = GIB
 _MEMORY_FOR_EACH_BYTE = 24
 _SECONDS = 20
 _SECONDS_FOR_EACH_GIB = 200
+_DAMAGES = (
+    *(pickle.UnpicklingError, EOFError, ValueError, TypeError, LookupError),
+    *(AttributeError, ImportError, OverflowError),
+)
 REFUSED, DAMAGED, FOREIGN, TOO_MUCH = 10, 11, 12, 13
 """Exit codes: a name was asked for; not a whole pickle; not a snapshot; out of memory."""
 
@@ -45,9 +49,7 @@ def main(path: Path, out: Path) -> int:
         return _end(FOREIGN, error)
     except (MemoryError, RecursionError) as error:
         return _end(TOO_MUCH, error)
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError) as error:
-        return _end(DAMAGED, _damage(error))
-    except (AttributeError, ImportError, OverflowError, UnicodeError) as error:
+    except _DAMAGES as error:
         return _end(DAMAGED, _damage(error))
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
     with out.open("wb") as target:
@@ -72,8 +74,7 @@ def _damage(error: Exception) -> str:
 
 def _end(code: int, error: BaseException | str) -> int:
     words = str(error).splitlines() or [type(error).__name__]
-    print(words[0][:200], file=sys.stderr)
-    sys.stderr.flush()
+    print(words[0][:200], file=sys.stderr, flush=True)
     return code
 
 

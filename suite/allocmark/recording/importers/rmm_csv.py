@@ -47,7 +47,6 @@ class _Log:
         self._block_at: dict[int, int] = {}
         self._blocks = self._unknown_frees = self._reallocated = 0
         self._streams: dict[str, int] = dict.fromkeys(_DEFAULT_STREAMS, 0)
-        self._numbers = 1
         self._threads: set[str] = set()
         self._failed: list[FailedRequest] = []
 
@@ -66,19 +65,12 @@ class _Log:
         stream = self._stream(stream_text)
         match action:
             case "allocate":
-                old = self._block_at.pop(address, None)
-                if old is not None:
-                    self._rows.append((1, old, 0, stream))
-                    self._reallocated += 1
+                self._reallocated += self._free(address, stream)
                 self._block_at[address] = self._blocks
                 self._rows.append((0, self._blocks, size, stream))
                 self._blocks += 1
             case "free":
-                block = self._block_at.pop(address, None)
-                if block is None:
-                    self._unknown_frees += 1
-                else:
-                    self._rows.append((1, block, 0, stream))
+                self._unknown_frees += not self._free(address, stream)
             case "allocate failure":
                 self._failed.append(FailedRequest(len(self._rows), size, 0))
                 self._rows += [(0, self._blocks, size, stream), (1, self._blocks, 0, stream)]
@@ -88,6 +80,13 @@ class _Log:
                     f"{self._name} names an action {action[:40]!r} at line {number}: "
                     "allocate, free and allocate failure are known"
                 )
+
+    def _free(self, address: int, stream: int) -> bool:
+        """Free the block at an address; returns whether there was one."""
+        block = self._block_at.pop(address, None)
+        if block is not None:
+            self._rows.append((1, block, 0, stream))
+        return block is not None
 
     def recording(self) -> Recording:
         """Return what was read."""
@@ -116,10 +115,8 @@ class _Log:
                 f"{self._reallocated} addresses were given out again without a logged free: each "
                 "block is freed just before"
             )
-        if len(self._threads) > 1:
-            doubts.append(
-                f"{len(self._threads)} threads wrote the log: one thread replays its order"
-            )
+        if (count := len(self._threads)) > 1:
+            doubts.append(f"{count} threads wrote the log: one thread replays its order")
         return doubts
 
     def _number(self, line: int, text: str) -> int:
@@ -134,12 +131,9 @@ class _Log:
         return value
 
     def _stream(self, text: str) -> int:
-        number = self._streams.get(text)
-        if number is None:
-            number = self._streams[text] = self._numbers
-            self._numbers += 1
-            if number >= _MOST_STREAMS:
-                raise AllocmarkError(
-                    f"{self._name} uses more than {_MOST_STREAMS} streams: too many to replay"
-                )
+        number = self._streams.setdefault(text, len(self._streams) - len(_DEFAULT_STREAMS) + 1)
+        if number >= _MOST_STREAMS:
+            raise AllocmarkError(
+                f"{self._name} uses more than {_MOST_STREAMS} streams: too many to replay"
+            )
         return number

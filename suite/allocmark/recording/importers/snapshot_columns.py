@@ -9,6 +9,7 @@ in 2.1, a block's ``address`` and ``requested_size`` in 2.1; what waits for a st
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -57,8 +58,7 @@ def convert(data: Any, file_bytes: int) -> tuple[dict[str, Any], dict[str, NDArr
             reader.segment(segment)
         for device, entries in enumerate(data.get("device_traces") or ()):
             reader.entries(device, entries)
-        header = reader.header(data)
-        return header, reader.columns()
+        return reader.header(data), reader.columns()
     except KeyError as error:
         raise NotASnapshotError(f"a part of it has no {_text(error.args[0], 40)}") from error
     except (TypeError, AttributeError, ValueError, OverflowError, IndexError) as error:
@@ -78,10 +78,9 @@ class _Stacks:
         if not frames:
             return -1
         key = tuple(map(id, frames))  # Frames are shared between stacks, and outlive this reader.
-        found = self._place.get(key)
-        if found is None:
-            found = self._place[key] = self._new(frames)
-        return found
+        if key not in self._place:
+            self._place[key] = self._new(frames)
+        return self._place[key]
 
     def _new(self, frames: Sequence[Mapping[str, Any]]) -> int:
         python = [f for f in frames if str(f["filename"]).endswith((".py", ">"))]
@@ -103,11 +102,11 @@ class _Reader:
         self._most = file_bytes // _FEWEST_BYTES_OF_AN_ENTRY + 1
         self._seen = 0
         self._stacks = _Stacks()
-        self._segments: dict[int, list[tuple[int, ...]]] = {}
-        self._blocks: dict[int, list[tuple[int, ...]]] = {}
+        self._segments: defaultdict[int, list[tuple[int, ...]]] = defaultdict(list)
+        self._blocks: defaultdict[int, list[tuple[int, ...]]] = defaultdict(list)
         self._columns: Columns = {}
         self._devices: dict[int, int] = {}
-        self._others: dict[str, int] = {}
+        self._others: Counter[str] = Counter()
 
     def segment(self, segment: Mapping[str, Any]) -> None:
         device = int(segment.get("device", 0))
@@ -116,9 +115,9 @@ class _Reader:
         address, stream = _number(segment["address"]), _number(segment["stream"])
         expandable = int(bool(segment.get("is_expandable", False)))
         size = _number(segment["total_size"])
-        row, end = (address, size, stream, private, expandable), address + size
-        self._segments.setdefault(device, []).append(row)
-        blocks = self._blocks.setdefault(device, [])
+        end = address + size
+        self._segments[device].append((address, size, stream, private, expandable))
+        blocks = self._blocks[device]
         self._count(len(segment["blocks"]) + 1)
         at = address
         for block in segment["blocks"]:
@@ -144,10 +143,8 @@ class _Reader:
         codes = {name: code for code, name in enumerate(ACTIONS)}
         other = codes["other"]
         actions = [codes.get(entry["action"], other) for entry in entries]
-        for entry, action in zip(entries, actions, strict=True):
-            if action == other:
-                name = _text(entry["action"])
-                self._others[name] = self._others.get(name, 0) + 1
+        unknown = zip(entries, actions, strict=True)
+        self._others.update(_text(e["action"]) for e, action in unknown if action == other)
         place = self._stacks.place
         columns = {
             "action": actions,
@@ -160,9 +157,8 @@ class _Reader:
         for name, values in columns.items():
             column = _column(values)
             if name in _WORDS and not 0 <= column.min() <= column.max() < _LARGEST:
-                raise NotASnapshotError(
-                    f"{_WORDS[name]} of an entry is below zero or beyond all memory"
-                )
+                what = _WORDS[name]
+                raise NotASnapshotError(f"{what} of an entry is below zero or beyond all memory")
             self._columns[f"{device}.entries.{name}"] = column
         # Without frames: a call from no Python (autograd's threads) is torch's own. One whose stack
         # was not recorded may be anybody's.
@@ -184,14 +180,13 @@ class _Reader:
         }
 
     def columns(self) -> Columns:
-        names = {
-            "segments": ("address", "size", "stream", "pool", "expandable"),
-            "blocks": ("address", "size", "requested", "state", "stream", "stack"),
-        }
-        for table, rows_of in (("segments", self._segments), ("blocks", self._blocks)):
+        segments = ("address", "size", "stream", "pool", "expandable")
+        blocks = ("address", "size", "requested", "state", "stream", "stack")
+        tables = (("segments", segments, self._segments), ("blocks", blocks, self._blocks))
+        for table, names, rows_of in tables:
             for device, rows in rows_of.items():
-                values = zip(*rows, strict=True) if rows else [()] * len(names[table])
-                for name, column in zip(names[table], values, strict=True):
+                values = zip(*rows, strict=True) if rows else [()] * len(names)
+                for name, column in zip(names, values, strict=True):
                     self._columns[f"{device}.{table}.{name}"] = _column(column)
         return self._columns
 

@@ -76,9 +76,8 @@ def _sentence(name: str, ended: subprocess.CompletedProcess[bytes]) -> str:
                 "make one with allocmark record, or torch.cuda.memory._dump_snapshot"
             )
         case reading_process.TOO_MUCH:
-            return (
-                f"{name} is refused: it asks for more memory than a snapshot of its size can need"
-            )
+            what = "more memory than a snapshot of its size can need"
+            return f"{name} is refused: it asks for {what}"
         case reading_process.DAMAGED:
             return f"{name} is damaged or no recording ({last}): record or copy it again"
         case code if code < 0 and -code == signal.SIGXCPU:

@@ -47,10 +47,8 @@ class Events:
 
 def events_of(file: SnapshotFile, device: int) -> Events:
     """Return the events of one device. Raises `AllocmarkError` for what no history can hold."""
-    entries = {
-        name: file.column(device, "entries", name).tolist()
-        for name in ("action", "addr", "size", "stream", "stack", "trims")
-    }
+    names = ("action", "addr", "size", "stream", "stack", "trims")
+    entries = {name: file.column(device, "entries", name).tolist() for name in names}
     return _Walk(file, device).go(entries)
 
 
@@ -69,10 +67,8 @@ class _Walk:
         alloc, oom = _CODE["alloc"], _CODE["oom"]
         requested = _CODE["free_requested"]
         rows, stacks, block_at = out.rows, out.stacks, out.block_at
-        previous = -1
-        in_trim = False
-        columns = zip(*entries.values(), strict=True)
-        for action, address, size, stream, stack, trims in columns:
+        previous, in_trim = -1, False
+        for action, address, size, stream, stack, trims in zip(*entries.values(), strict=True):
             if action == alloc:
                 self._free_unseen(address)
                 block_at[address] = block = len(stacks)
@@ -125,9 +121,8 @@ class _Walk:
         """Let the refused request be served, and freed at once: the program went on without it."""
         out = self._out
         out.failed.append(FailedRequest(len(out.rows), size, device_free))
-        block = len(out.stacks)
+        block, number = len(out.stacks), self._stream(stream)
         out.stacks.append(stack)
-        number = self._stream(stream)
         out.rows += [(0, block, size, number), (1, block, 0, number)]
 
     def _stream(self, handle: int) -> int:
@@ -156,14 +151,10 @@ def _alive_before(entries: dict[str, list[int]]) -> dict[int, tuple[int, int, in
 
 def _alive_at_end(entries: dict[str, list[int]]) -> set[int]:
     """Return the addresses whose last allocation was recorded and not freed."""
-    alloc, done = _CODE["alloc"], _CODE["free_completed"]
-    alive: set[int] = set()
-    for action, address in zip(entries["action"], entries["addr"], strict=True):
-        if action == alloc:
-            alive.add(address)
-        elif action == done:
-            alive.discard(address)
-    return alive
+    steps = (_CODE["alloc"], _CODE["free_completed"])
+    rows = zip(entries["addr"], entries["action"], strict=True)
+    last = {address: action for address, action in rows if action in steps}
+    return {address for address, action in last.items() if action == _CODE["alloc"]}
 
 
 def reserved_over_entries(file: SnapshotFile, device: int) -> tuple[NDArray[np.int64], int, int]:

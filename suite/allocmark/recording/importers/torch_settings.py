@@ -15,9 +15,8 @@ def recorded(header: Mapping[str, Any]) -> str | None:
     settings = header.get("settings", {})
     if not settings:
         return None
-    for name in _TEXTS:
-        if settings.get(name):
-            return str(settings[name])
+    if text := next(filter(None, map(settings.get, _TEXTS)), None):
+        return str(text)
     words = []
     if settings.get("expandable_segments"):
         words.append("expandable_segments:True")

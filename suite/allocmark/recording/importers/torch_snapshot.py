@@ -73,10 +73,8 @@ def _counted(file: SnapshotFile, device: int, events: Events) -> dict[str, int]:
     """Return what is known of the recorded run: from the history, or better from its counters."""
     reserved, most_segments, segments = reserved_over_entries(file, device)
     held = int(file.column(device, "segments", "size").sum())
-    counted = {
-        "reserved_bytes": held,
-        "peak_reserved_bytes": max(held, int(reserved.max(initial=0))),
-    }
+    most = max(held, int(reserved.max(initial=0)))
+    counted = {"reserved_bytes": held, "peak_reserved_bytes": most}
     if not file.column(device, "segments", "expandable").any():  # torch counts those as none.
         counted |= {"segments": segments, "peak_segments": most_segments}
     if events.failed:
@@ -149,7 +147,9 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
         doubts.append(f"entries of kinds not known here were passed over: {names}")
     if events.failed:
         doubts.append(_after_failure(events))
-    if events.block_at and (missing := _missing_at_end(file, device, events)):
+    states = file.column(device, "blocks", "state")
+    live = set(file.column(device, "blocks", "address")[states > 0].tolist())
+    if missing := len(events.block_at.keys() - live):
         doubts.append(
             f"alive by the history and not in the final map: {format_count(missing, 'block')}; the "
             "history was stopped before the snapshot, or left out frees"
@@ -168,18 +168,10 @@ def _why_late(recorded: Mapping[str, Any], entries: int, events: Events) -> str:
 def _after_failure(events: Events) -> str:
     last = events.failed[-1]
     later = sum(op == Op.ALLOC for op, *_ in events.rows[last.event + 1 :])
-    after = (
-        f"the program went on with {format_count(later, 'more allocation')}"
-        if later
-        else "what the program would have allocated after it is not known, so more may be needed"
-    )
+    after = "what the program would have allocated after it is not known, so more may be needed"
+    if later:
+        after = f"the program went on with {format_count(later, 'more allocation')}"
     return (
         f"the request of {format_bytes(last.size_bytes)} that failed is replayed as if it had been "
         f"served; {after}"
     )
-
-
-def _missing_at_end(file: SnapshotFile, device: int, events: Events) -> int:
-    states = file.column(device, "blocks", "state")
-    live = set(file.column(device, "blocks", "address")[states > 0].tolist())
-    return sum(address not in live for address in events.block_at)
