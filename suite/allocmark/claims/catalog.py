@@ -25,7 +25,7 @@ def claims() -> tuple[Claim, ...]:
         if isinstance(value, Claim)
     ]
     sections = list(Section)
-    return tuple(sorted(found, key=lambda claim: (sections.index(claim.section), claim.order)))
+    return tuple(sorted(found, key=lambda claim: (sections.index(claim.place[0]), claim.place[1])))
 
 
 def verdicts(panel: Panel) -> tuple[Judgement, ...]:

@@ -7,7 +7,7 @@ from functools import partial
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import difference, positives
 from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
-from allocmark.claims.shared.meters import metered, metered_rows
+from allocmark.claims.shared.rows import metered, metered_rows
 from allocmark.schema.flags import CALL_FAILED
 from allocmark.schema.metrics import context
 from allocmark.store.table import flags_of, spread
@@ -32,8 +32,7 @@ def total(
 @partial(
     Claim,
     id="ctx-exists",
-    section=Section.CONTEXT,
-    order=1,
+    place=(Section.CONTEXT, 1),
     statement=Message("Any CUDA use first creates a context that takes device memory of its own."),
     experiments=(context.EXPERIMENT,),
     on_context=True,
@@ -51,8 +50,7 @@ def _exists(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="ctx-trigger",
-    section=Section.CONTEXT,
-    order=2,
+    place=(Section.CONTEXT, 2),
     statement=Message("Any CUDA call creates the context."),
     experiments=(context.EXPERIMENT,),
     on_context=True,
@@ -91,8 +89,7 @@ def _list(names: list[str]) -> Joined:
 @partial(
     Claim,
     id="ctx-contents",
-    section=Section.CONTEXT,
-    order=3,
+    place=(Section.CONTEXT, 3),
     statement=Message("A context holds what memory management, streams and loaded modules need."),
     experiments=(context.EXPERIMENT,),
     on_context=True,
@@ -101,20 +98,12 @@ def _contents(evidence: EvidenceCollector) -> Verdict:
     lazy, eager = (total(evidence, context.TORCH, context.CONTEXT, way) for way in context.LOADINGS)
     what = Message("more when torch's modules are loaded at once")
     modules = evidence.derive("modules", what, difference, [(eager, lazy)], "bytes")
-    stack = evidence.derive(
-        "stack",
-        Message("more between the smallest and largest stack limit"),
-        spread,
-        metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, limit=context.STACK),
-        "bytes",
-    )
-    heap = evidence.derive(
-        "heap",
-        Message("more between the smallest and largest heap limit"),
-        spread,
-        metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, limit=context.HEAP),
-        "bytes",
-    )
+    rows = metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, limit=context.STACK)
+    what = Message("more between the smallest and largest stack limit")
+    stack = evidence.derive("stack", what, spread, rows, "bytes")
+    rows = metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, limit=context.HEAP)
+    what = Message("more between the smallest and largest heap limit")
+    heap = evidence.derive("heap", what, spread, rows, "bytes")
     made, before = (
         metered(evidence, context.CALL_BYTES, subject=context.TORCH, call=call)
         for call in (context.MAKE_STREAM, context.SET_DEVICE)
@@ -135,8 +124,7 @@ def _contents(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="ctx-ignored",
-    section=Section.CONTEXT,
-    order=4,
+    place=(Section.CONTEXT, 4),
     statement=Message(
         "A context's overhead is large enough to matter: several hundred MB for each process."
     ),
@@ -166,8 +154,7 @@ def _size(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="ctx-cause",
-    section=Section.CONTEXT,
-    order=5,
+    place=(Section.CONTEXT, 5),
     statement=Message(
         "The driver reserves a context's memory because managing allocations needs tables and "
         "metadata."
@@ -176,13 +163,9 @@ def _size(evidence: EvidenceCollector) -> Verdict:
     on_context=True,
 )
 def _cause(evidence: EvidenceCollector) -> Verdict:
-    stack = evidence.derive(
-        "stack",
-        Message("what the stack limit alone moves"),
-        spread,
-        metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, limit=context.STACK),
-        "bytes",
-    )
+    rows = metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, limit=context.STACK)
+    what = Message("what the stack limit alone moves")
+    stack = evidence.derive("stack", what, spread, rows, "bytes")
     rows = metered_rows(evidence, context.LIVE_BYTES)
     most = max(rows, key=lambda row: (row["count"], row["bytes"]))
     requested = float(most["count"] * most["bytes"])
@@ -209,8 +192,7 @@ def _cause(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="ctx-multiple",
-    section=Section.DIAGNOSIS,
-    order=1,
+    place=(Section.DIAGNOSIS, 1),
     statement=Message(
         "Several processes at a few hundred MB each point to contexts created repeatedly."
     ),

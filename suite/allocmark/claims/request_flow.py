@@ -12,8 +12,8 @@ from allocmark.claims.core.claim import Claim, Evidence, Ruling, Section, Verdic
 from allocmark.claims.core.derivations import ratio, total, zeros
 from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError
 from allocmark.claims.core.judging import NO_TIMES
+from allocmark.claims.shared.rows import pairs
 from allocmark.claims.shared.torch import call_ns
-from allocmark.claims.shared.workloads import pairs
 from allocmark.schema.metrics import context, fragmentation, latency, pressure
 from allocmark.system.message import Message, Text
 
@@ -167,8 +167,7 @@ def _retry_cost(evidence: EvidenceCollector) -> float:
 @partial(
     Claim,
     id="flow",
-    section=Section.FLOW,
-    order=1,
+    place=(Section.FLOW, 1),
     statement=Message(
         "From .cuda() to memory: the cache is searched, then the driver asked, then the cache "
         "emptied and the driver asked again."

@@ -8,7 +8,7 @@ from statistics import median, median_high, median_low
 
 from allocmark.compare import environment, means
 from allocmark.compare.judging import Judgement, judge
-from allocmark.compare.model import Comparison, Missing, Row, RunSetFacts
+from allocmark.compare.model import Comparison, Row, RunSetFacts
 from allocmark.compare.pairing import FigurePair, figure_pairs
 from allocmark.compare.readings import as_read, is_exact
 from allocmark.compare.run_set import RunSet, RunSetPair, paired, read_both
@@ -46,11 +46,7 @@ def compare_pair(sets: RunSetPair, thresholds: Thresholds) -> Comparison:
         warnings=environment.warnings(sets.a, sets.b),
         environment=environment.changes(sets.a, sets.b),
         rows=tuple(_row(p, r, j) for (p, r), j in zip(kept, judgements, strict=True)),
-        missing=tuple(
-            Missing(one.figure_id, one.only, one.reason, one.series_id)
-            for one in unpaired
-            if not thresholds.of(one.figure_id).ignore
-        ),
+        missing=tuple(one for one in unpaired if not thresholds.of(one.figure_id).ignore),
         means=means.judged(kept),
     )
 

@@ -33,11 +33,7 @@ def stepped(figure: Figure, factor: float) -> Figure:
 
 def core_speed_of(document: Document) -> float | None:
     """Return the core speed at which a document gives its times, None where it says none."""
-    found = document.conditions.get(notes.NOTES)
-    speed = found.get(notes.CORE_SPEED_NS) if isinstance(found, dict) else None
-    if isinstance(speed, bool) or not isinstance(speed, int | float):
-        return None
-    return float(speed) if speed > 0 else None
+    return notes.positive_number(document.conditions, notes.CORE_SPEED_NS)
 
 
 def core_speeds(sources: Iterable[Source]) -> CoreSpeeds:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from allocmark.compare.core_speed import at_core_speed, core_speed_of, core_speeds
-from allocmark.compare.model import figure_id_of
+from allocmark.compare.model import Missing, figure_id_of
 from allocmark.compare.run_set import RunSetPair, Source
 from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.flags import NOISY_CPU
@@ -84,16 +84,6 @@ def _values(cell: Mapping[Run, Figure]) -> list[float]:
     return [float(figure.value) for figure in cell.values() if figure.value is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class UnpairedFigure:
-    """A cell that one side has a value of: `only` says which, `reason` what the other says."""
-
-    figure_id: str
-    only: Literal["a", "b"]
-    reason: str
-    series_id: str
-
-
 Cells = dict[DocumentKey, dict[CellKey, tuple[Cell, Cell]]]
 """Every cell, of A and of B."""
 
@@ -134,10 +124,10 @@ def cells(sets: RunSetPair) -> Cells:
     return found
 
 
-def figure_pairs(sets: RunSetPair) -> tuple[list[FigurePair], list[UnpairedFigure]]:
+def figure_pairs(sets: RunSetPair) -> tuple[list[FigurePair], list[Missing]]:
     """Return the cells with a value on both sides, and those with one on one side."""
     both: list[FigurePair] = []
-    unpaired: list[UnpairedFigure] = []
+    unpaired: list[Missing] = []
     for series_id, figure_id, document, cell_key, (a, b) in _in_order(cells(sets)):
         if a.figures and b.figures and b.source is not None:
             both.append(
@@ -153,7 +143,7 @@ def figure_pairs(sets: RunSetPair) -> tuple[list[FigurePair], list[UnpairedFigur
         elif a.figures or b.figures:
             reason = (b if a.figures else a).reason or "there is no such figure"
             only: Literal["a", "b"] = "a" if a.figures else "b"
-            unpaired.append(UnpairedFigure(figure_id, only, reason, series_id))
+            unpaired.append(Missing(figure_id, only, reason, series_id))
     return both, unpaired
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 NOTES = "notes"
 """Where a document's conditions hold them."""
 ERROR = "error: "
@@ -28,3 +32,12 @@ NOT_REACHED = "run"
 """Stage of the failure of a subject that a stopped run did not come to."""
 START = "start"
 """Stage of the failure of a process that did not come to its first reading."""
+
+
+def positive_number(conditions: Mapping[str, Any], name: str) -> float | None:
+    """Return a number above zero that was noted beside a document's figures, or None."""
+    notes = conditions.get(NOTES)
+    value = notes.get(name) if isinstance(notes, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 < value < math.inf else None

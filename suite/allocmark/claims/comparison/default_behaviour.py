@@ -22,32 +22,20 @@ _HALF = 0.5
 @partial(
     Claim,
     id="cmp-default-pt",
-    section=Section.COMPARISON,
-    order=2,
+    place=(Section.COMPARISON, 2),
     statement=Message("PyTorch takes memory on demand and reuses its cache."),
     experiments=(pressure.EXPERIMENT, fragmentation.EXPERIMENT),
 )
 def _torch(evidence: EvidenceCollector) -> Verdict:
     what = Message("reserved before the first request")
     before = evidence.show("before", what, shown(evidence, pressure.RESERVED, pressure.BEFORE))
-    over = evidence.derive(
-        "over",
-        Message("reserved over live bytes"),
-        ratio,
-        [
-            (
-                shown(evidence, pressure.RESERVED, pressure.TAKEN),
-                shown(evidence, pressure.ALLOCATED, pressure.TAKEN),
-            )
-        ],
-    )
-    hits = evidence.derive(
-        "hits",
-        Message("requests served from the cache"),
-        median,
-        evidence.required_rows(fragmentation.HIT_SHARE, subject=NATIVE),
-        "share",
-    )
+    counters = pressure.RESERVED, pressure.ALLOCATED
+    reserved, live = (shown(evidence, counter, pressure.TAKEN) for counter in counters)
+    what = Message("reserved over live bytes")
+    over = evidence.derive("over", what, ratio, [(reserved, live)])
+    rows = evidence.required_rows(fragmentation.HIT_SHARE, subject=NATIVE)
+    what = Message("requests served from the cache")
+    hits = evidence.derive("hits", what, median, rows, "share")
     on_demand = before == 0 and over < _ON_DEMAND
     reused = hits > _HALF
     return evidence.verdict(
@@ -63,8 +51,7 @@ def _torch(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="cmp-default-tf",
-    section=Section.COMPARISON,
-    order=3,
+    place=(Section.COMPARISON, 3),
     statement=Message("TensorFlow takes all memory, greedily."),
     experiments=(tensorflow_policy.EXPERIMENT,),
 )
@@ -80,8 +67,7 @@ def _tensorflow(evidence: EvidenceCollector) -> Verdict:
 OF_BOTH = Claim(
     both(_torch, _tensorflow),
     id="cmp-default",
-    section=Section.COMPARISON,
-    order=1,
+    place=(Section.COMPARISON, 1),
     statement=Message("PyTorch takes memory on demand and reuses it; TensorFlow takes all."),
     experiments=(pressure.EXPERIMENT, fragmentation.EXPERIMENT, tensorflow_policy.EXPERIMENT),
 )

@@ -16,7 +16,7 @@ from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import larger, median
 from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
-from allocmark.claims.shared.workloads import (
+from allocmark.claims.shared.rows import (
     Triples,
     beyond_region,
     by_workload,
@@ -53,8 +53,7 @@ class _Share:
 @partial(
     Claim,
     id="cmp-frag",
-    section=Section.COMPARISON,
-    order=4,
+    place=(Section.COMPARISON, 4),
     statement=Message(
         "PyTorch relies on its cache and fragments more; TensorFlow's BFC merges and fragments "
         "less."
@@ -118,13 +117,9 @@ def _pieces(evidence: EvidenceCollector, shares: list[_Share]) -> Text:
     """Compare the largest free block with all that is free at the live peak."""
     torch, growth = (_free_at_peak(evidence, subject) for subject in (NATIVE, GROWTH))
     workloads = [workload for workload in torch if workload in growth]
-    smaller = evidence.derive(
-        "smaller",
-        Message("workloads in which PyTorch's free memory lies in smaller pieces"),
-        _in_smaller_pieces,
-        [(*torch[workload], *growth[workload]) for workload in workloads],
-        "count",
-    )
+    both = [(*torch[workload], *growth[workload]) for workload in workloads]
+    what = Message("workloads in which PyTorch's free memory lies in smaller pieces")
+    smaller = evidence.derive("smaller", what, _in_smaller_pieces, both, "count")
     what = Message("PyTorch: largest free block over what is free, median")
     evidence.derive("torch_piece", what, _median_piece, [torch[w] for w in workloads], "share")
     what = Message("TensorFlow with growth: largest free block over what is free, median")

@@ -17,8 +17,7 @@ from allocmark.system.units import MIB
 @partial(
     Claim,
     id="cmp-process-pt",
-    section=Section.COMPARISON,
-    order=6,
+    place=(Section.COMPARISON, 6),
     statement=Message("Each PyTorch process has an allocator of its own."),
     experiments=(policy.EXPERIMENT,),
 )
@@ -30,8 +29,7 @@ def _torch(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="cmp-process-tf",
-    section=Section.COMPARISON,
-    order=7,
+    place=(Section.COMPARISON, 7),
     statement=Message("TensorFlow shares memory between processes."),
     experiments=(policy.EXPERIMENT,),
 )
@@ -63,8 +61,7 @@ def _shared(evidence: EvidenceCollector, subject: str, name: str) -> tuple[float
 OF_BOTH = Claim(
     both(_torch, _tensorflow),
     id="cmp-process",
-    section=Section.COMPARISON,
-    order=5,
+    place=(Section.COMPARISON, 5),
     statement=Message(
         "PyTorch has an allocator for each process; TensorFlow shares between processes."
     ),

@@ -10,7 +10,7 @@ from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import difference, positives
 from allocmark.claims.core.evidence_collector import EvidenceCollector
 from allocmark.claims.shared.halves import both
-from allocmark.claims.shared.meters import metered
+from allocmark.claims.shared.rows import metered
 from allocmark.claims.shared.torch import of_device
 from allocmark.schema.metrics import pressure
 from allocmark.schema.metrics import tensorflow_policy as policy
@@ -23,8 +23,7 @@ _MOST = 0.9
 @partial(
     Claim,
     id="cmp-reclaim-pt",
-    section=Section.COMPARISON,
-    order=9,
+    place=(Section.COMPARISON, 9),
     statement=Message("PyTorch gives back late, and by hand with empty_cache."),
     experiments=(pressure.EXPERIMENT,),
 )
@@ -33,25 +32,19 @@ def _torch(evidence: EvidenceCollector) -> Verdict:
         of_device(evidence, point)
         for point in (pressure.TAKEN, pressure.ALL_FREED, pressure.ALL_EMPTIED)
     )
-    by_itself = evidence.derive(
-        "itself", Message("given back when all is freed"), difference, [(taken, freed)], "bytes"
-    )
-    by_hand = evidence.derive(
-        "hand", Message("given back by empty_cache"), difference, [(freed, emptied)], "bytes"
-    )
+    what = Message("given back when all is freed")
+    by_itself = evidence.derive("itself", what, difference, [(taken, freed)], "bytes")
+    what = Message("given back by empty_cache")
+    by_hand = evidence.derive("hand", what, difference, [(freed, emptied)], "bytes")
     completed = {
         (row["workload"], row["capacity_ratio"])
         for row in evidence.rows(pressure.COMPLETED, subject=NATIVE)
         if row > 0
     }
     retries = evidence.required_rows(pressure.RETRIES, subject=NATIVE)
-    saved = evidence.derive(
-        "saved",
-        Message("completed runs in which it gave its cache back by itself"),
-        positives,
-        [row for row in retries if (row["workload"], row["capacity_ratio"]) in completed],
-        "runs",
-    )
+    rows = [row for row in retries if (row["workload"], row["capacity_ratio"]) in completed]
+    what = Message("completed runs in which it gave its cache back by itself")
+    saved = evidence.derive("saved", what, positives, rows, "runs")
     late = by_itself <= 0 and by_hand > 0
     return evidence.verdict(
         Ruling.of(late and saved == 0, in_part=late),
@@ -67,26 +60,21 @@ def _torch(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="cmp-reclaim-tf",
-    section=Section.COMPARISON,
-    order=10,
+    place=(Section.COMPARISON, 10),
     statement=Message("TensorFlow gives back by itself, but slowly."),
     experiments=(policy.EXPERIMENT,),
 )
 def _tensorflow(evidence: EvidenceCollector) -> Verdict:
     what = Message("tensors that were dropped")
     live = evidence.show("live", what, evidence.row(policy.LIVE_BYTES, subject=GROWTH))
-    dropped = evidence.show(
-        "dropped",
-        Message("given back at once"),
-        metered(evidence, policy.RETURNED_BYTES, subject=GROWTH, after=policy.DROPPED),
-    )
+    row = metered(evidence, policy.RETURNED_BYTES, subject=GROWTH, after=policy.DROPPED)
+    dropped = evidence.show("dropped", Message("given back at once"), row)
     after, seconds = policy.AFTER_5_S, "5"
     if not evidence.rows(policy.RETURNED_BYTES, subject=GROWTH, after=after):
         after, seconds = policy.AFTER_1_S, "1"
     what = Message("given back: {seconds} s later", seconds=seconds)
-    later = evidence.show(
-        "later", what, metered(evidence, policy.RETURNED_BYTES, subject=GROWTH, after=after)
-    )
+    row = metered(evidence, policy.RETURNED_BYTES, subject=GROWTH, after=after)
+    later = evidence.show("later", what, row)
     returns = later > _LITTLE * live
     return evidence.verdict(
         Ruling.of(returns and dropped < _MOST * later, in_part=returns),
@@ -102,8 +90,7 @@ def _tensorflow(evidence: EvidenceCollector) -> Verdict:
 OF_BOTH = Claim(
     both(_torch, _tensorflow),
     id="cmp-reclaim",
-    section=Section.COMPARISON,
-    order=8,
+    place=(Section.COMPARISON, 8),
     statement=Message("PyTorch gives back late and by hand; TensorFlow by itself but slowly."),
     experiments=(pressure.EXPERIMENT, policy.EXPERIMENT),
 )

@@ -132,16 +132,15 @@ class FirstScreen:
 class Claim:
     """One factual statement of the source document, in our words; a decorator of its rule.
 
-    `order` is its place among the claims of its section. `experiments` are those whose documents
-    decide it. `on_time` and `on_context` say that the verdict rests on durations or on the size of
-    a context, which the emulated driver cannot tell.
+    `place` is its section and its number there. `experiments` are those whose documents decide it.
+    `on_time` and `on_context` say that the verdict rests on durations or on the size of a context,
+    which the emulated driver cannot tell.
     """
 
     rule: Rule
     _: KW_ONLY
     id: str
-    section: Section
-    order: int
+    place: tuple[Section, int]
     statement: Message
     experiments: tuple[str, ...]
     on_time: bool = False

@@ -10,7 +10,7 @@ import pandas as pd
 
 from allocmark.claims.core.claim import Evidence, Ruling, Verdict
 from allocmark.schema.metric import Metric
-from allocmark.schema.notes import NOTES
+from allocmark.schema.notes import positive_number
 from allocmark.store.frame_columns import DOCUMENT_COLUMNS
 from allocmark.store.grid import records_of
 from allocmark.store.number_text import format_value
@@ -170,11 +170,7 @@ class EvidenceCollector:
     def note(self, row: Row, name: str) -> float | None:
         """Return a number above zero that the experiment noted beside a row's figures, or None."""
         index = self.panel.store.figures["document"][row.index]
-        notes = self.panel.store.sources[int(index)].document.conditions.get(NOTES)
-        value = notes.get(name) if isinstance(notes, Mapping) else None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        return float(value) if 0 < value < math.inf else None
+        return positive_number(self.panel.store.sources[int(index)].document.conditions, name)
 
 
 def _several(value: Where) -> Sequence[AxisValue]:

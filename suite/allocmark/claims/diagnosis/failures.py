@@ -20,7 +20,7 @@ from allocmark.claims.shared.indicators import (
     runs_with,
     score,
 )
-from allocmark.claims.shared.workloads import Triples
+from allocmark.claims.shared.rows import Triples
 from allocmark.schema.metrics import pressure
 from allocmark.system.message import Message
 
@@ -42,8 +42,7 @@ def _share_announced(pairs: Pairs) -> float:
 @partial(
     Claim,
     id="most-oom",
-    section=Section.DIAGNOSIS,
-    order=6,
+    place=(Section.DIAGNOSIS, 6),
     statement=Message("With these strategies and rules most OOMs can be traced to their cause."),
     experiments=(pressure.EXPERIMENT,),
     first_screen=FirstScreen(
@@ -52,14 +51,9 @@ def _share_announced(pairs: Pairs) -> float:
 )
 def _most_failures(evidence: EvidenceCollector) -> Verdict:
     failed = failures(evidence)
-    cached, free, requests = (
-        by_run(evidence, metric)
-        for metric in (
-            pressure.FAILED_CACHED_BYTES,
-            pressure.FAILED_DEVICE_FREE_BYTES,
-            pressure.FAILED_REQUEST_BYTES,
-        )
-    )
+    cached = by_run(evidence, pressure.FAILED_CACHED_BYTES)
+    free = by_run(evidence, pressure.FAILED_DEVICE_FREE_BYTES)
+    requests = by_run(evidence, pressure.FAILED_REQUEST_BYTES)
     triples = [
         (cached[run], free[run], requests[run])
         for run in failed
@@ -99,8 +93,7 @@ def _most_failures(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="not-size",
-    section=Section.WHOLE,
-    order=1,
+    place=(Section.WHOLE, 1),
     statement=Message(
         "An OOM often comes from the allocation strategy, not from the size of the model."
     ),

@@ -34,8 +34,7 @@ def _most_off(points: Sequence[tuple[float, float, float, float]]) -> float:
 @partial(
     Claim,
     id="rule-difference",
-    section=Section.DIAGNOSIS,
-    order=2,
+    place=(Section.DIAGNOSIS, 2),
     statement=Message("memory_reserved() less memory_allocated() is the cache."),
     experiments=(pressure.EXPERIMENT,),
 )
@@ -65,8 +64,7 @@ def _difference(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="rule-30",
-    section=Section.DIAGNOSIS,
-    order=3,
+    place=(Section.DIAGNOSIS, 3),
     statement=Message("A cache above 30 % of what is reserved means serious fragmentation."),
     experiments=(pressure.EXPERIMENT,),
     first_screen=FirstScreen(
@@ -94,8 +92,7 @@ def cache_share(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="rule-version",
-    section=Section.DIAGNOSIS,
-    order=4,
+    place=(Section.DIAGNOSIS, 4),
     statement=Message("memory_stats() with num_alloc_retries is there since PyTorch 1.9."),
     experiments=(pressure.EXPERIMENT,),
     published=(
@@ -133,8 +130,7 @@ def _retries_version(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="rule-retries",
-    section=Section.DIAGNOSIS,
-    order=5,
+    place=(Section.DIAGNOSIS, 5),
     statement=Message("The larger num_alloc_retries, the worse the fragmentation."),
     experiments=(pressure.EXPERIMENT,),
 )

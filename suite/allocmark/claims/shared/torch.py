@@ -37,21 +37,12 @@ def kept(evidence: EvidenceCollector, why: str, point: str) -> Row:
 
 def released(evidence: EvidenceCollector) -> tuple[float, float]:
     """Return what the card gets back when the cache is emptied: all freed, and half freed."""
-    whole = evidence.derive(
-        "returned",
-        Message("given back to the driver, all blocks freed"),
-        difference,
-        [(of_device(evidence, pressure.ALL_FREED), of_device(evidence, pressure.ALL_EMPTIED))],
-        "bytes",
-    )
-    half = evidence.derive(
-        "half",
-        Message("given back with every second block alive"),
-        difference,
-        [(of_device(evidence, pressure.HALF_FREED), of_device(evidence, pressure.HALF_EMPTIED))],
-        "bytes",
-    )
-    return whole, half
+    whole = [(of_device(evidence, pressure.ALL_FREED), of_device(evidence, pressure.ALL_EMPTIED))]
+    what = Message("given back to the driver, all blocks freed")
+    returned = evidence.derive("returned", what, difference, whole, "bytes")
+    half = [(of_device(evidence, pressure.HALF_FREED), of_device(evidence, pressure.HALF_EMPTIED))]
+    what = Message("given back with every second block alive")
+    return returned, evidence.derive("half", what, difference, half, "bytes")
 
 
 def call_ns(evidence: EvidenceCollector, path: str, call: str) -> Row:

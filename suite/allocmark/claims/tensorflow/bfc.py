@@ -15,8 +15,7 @@ from allocmark.system.message import Message, Text, sentences
 @partial(
     Claim,
     id="tf-bfc",
-    section=Section.TENSORFLOW,
-    order=4,
+    place=(Section.TENSORFLOW, 4),
     statement=Message("TensorFlow's BFC allocator finds the best fit and merges neighbours."),
     experiments=(placement.EXPERIMENT,),
 )
@@ -39,8 +38,7 @@ def _bfc(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="tf-bfc-when",
-    section=Section.TENSORFLOW,
-    order=5,
+    place=(Section.TENSORFLOW, 5),
     statement=Message("BFC merges free chunks when nothing fits."),
     experiments=(placement.EXPERIMENT,),
 )

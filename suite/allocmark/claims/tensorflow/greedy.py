@@ -7,7 +7,7 @@ from functools import partial
 from allocmark.allocators.tensorflow_gpu import GREEDY
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
 from allocmark.claims.core.evidence_collector import EvidenceCollector
-from allocmark.claims.shared.meters import metered
+from allocmark.claims.shared.rows import metered
 from allocmark.claims.shared.tensorflow import NEARLY_ALL, share_taken
 from allocmark.schema.metrics import multi_gpu
 from allocmark.schema.metrics import tensorflow_policy as policy
@@ -19,8 +19,7 @@ _HALF = 0.5
 @partial(
     Claim,
     id="tf-greedy",
-    section=Section.TENSORFLOW,
-    order=1,
+    place=(Section.TENSORFLOW, 1),
     statement=Message("By default TensorFlow takes nearly all memory that it can see."),
     experiments=(policy.EXPERIMENT,),
     first_screen=FirstScreen(4, "share", Message("of the card taken by TensorFlow's first tensor")),
@@ -41,8 +40,7 @@ def _greedy(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="tf-greedy-when",
-    section=Section.TENSORFLOW,
-    order=2,
+    place=(Section.TENSORFLOW, 2),
     statement=Message("TensorFlow takes nearly all memory as soon as it starts."),
     experiments=(policy.EXPERIMENT,),
 )
@@ -62,8 +60,7 @@ def _greedy_when(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="tf-greedy-gpus",
-    section=Section.TENSORFLOW,
-    order=3,
+    place=(Section.TENSORFLOW, 3),
     statement=Message("TensorFlow takes nearly all memory of all visible GPUs."),
     experiments=(multi_gpu.EXPERIMENT,),
 )

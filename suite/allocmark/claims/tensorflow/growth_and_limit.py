@@ -8,8 +8,7 @@ from allocmark.allocators.tensorflow_gpu import GROWTH, LIMIT
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import larger
 from allocmark.claims.core.evidence_collector import EvidenceCollector
-from allocmark.claims.shared.meters import metered
-from allocmark.claims.shared.workloads import beyond_region, in_one_region, pairs
+from allocmark.claims.shared.rows import Triples, beyond_region, in_one_region, metered, pairs
 from allocmark.schema.metrics import capacity, fragmentation
 from allocmark.schema.metrics import tensorflow_policy as policy
 from allocmark.system.message import Message
@@ -21,21 +20,13 @@ _HALF = 0.5
 @partial(
     Claim,
     id="tf-growth",
-    section=Section.TENSORFLOW,
-    order=6,
+    place=(Section.TENSORFLOW, 6),
     statement=Message("With memory growth TensorFlow takes memory as needed."),
     experiments=(policy.EXPERIMENT,),
 )
 def _growth(evidence: EvidenceCollector) -> Verdict:
-    live, beyond, steps, largest = (
-        evidence.row(metric, subject=GROWTH)
-        for metric in (
-            policy.LIVE_BYTES,
-            policy.BEYOND_NEED_BYTES,
-            policy.STEPS,
-            policy.LARGEST_STEP_BYTES,
-        )
-    )
+    metrics = policy.LIVE_BYTES, policy.BEYOND_NEED_BYTES, policy.STEPS, policy.LARGEST_STEP_BYTES
+    live, beyond, steps, largest = (evidence.row(metric, subject=GROWTH) for metric in metrics)
     evidence.show("beyond", Message("most held beyond need"), beyond)
     evidence.show("live", Message("needed in the end"), live)
     evidence.show("steps", Message("requests to the driver"), steps)
@@ -53,8 +44,7 @@ def _growth(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="tf-limit",
-    section=Section.TENSORFLOW,
-    order=7,
+    place=(Section.TENSORFLOW, 7),
     statement=Message("memory_limit=4096 limits TensorFlow to 4 GB."),
     experiments=(policy.EXPERIMENT,),
     on_context=True,
@@ -85,8 +75,7 @@ def _limit(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="growth-best",
-    section=Section.TENSORFLOW,
-    order=8,
+    place=(Section.TENSORFLOW, 8),
     statement=Message("Memory growth is TensorFlow's mode to recommend."),
     experiments=(policy.EXPERIMENT, fragmentation.EXPERIMENT, capacity.EXPERIMENT),
 )
@@ -129,6 +118,10 @@ def _by_capacity(evidence: EvidenceCollector) -> tuple[float, float, Message]:
     return worse, tried, comparison
 
 
+def _most_over_region(triples: Triples) -> float:
+    return max(held / (region - hole) for held, region, hole in triples)
+
+
 def _by_reserved(evidence: EvidenceCollector) -> tuple[float, float, Message]:
     """Compare what growth reserves with what blocks spread over in one region."""
     triples = in_one_region(evidence, GROWTH)
@@ -136,12 +129,7 @@ def _by_reserved(evidence: EvidenceCollector) -> tuple[float, float, Message]:
     worse = evidence.derive("worse", what, beyond_region, triples, "count")
     tried = evidence.count("tried", Message("workloads"), triples)
     what = Message("most that growth reserves against one region")
-    evidence.derive(
-        "most",
-        what,
-        lambda rows: max(held / (region - hole) for held, region, hole in rows),
-        triples,
-    )
+    evidence.derive("most", what, _most_over_region, triples)
     comparison = Message(
         "reserve more than they spread over in one region, up to {most} times as much (no "
         "smallest capacity being measured here)."

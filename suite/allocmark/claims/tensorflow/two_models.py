@@ -19,8 +19,7 @@ _NOTHING = 0.01
 @partial(
     Claim,
     id="two-models",
-    section=Section.TENSORFLOW,
-    order=9,
+    place=(Section.TENSORFLOW, 9),
     statement=Message("Of two models on one machine, a greedy one leaves the other nothing."),
     experiments=(policy.EXPERIMENT,),
 )
@@ -73,8 +72,7 @@ def _got(evidence: EvidenceCollector, seconds: Sequence[Row]) -> tuple[bool, Mes
 @partial(
     Claim,
     id="two-models-growth",
-    section=Section.TENSORFLOW,
-    order=10,
+    place=(Section.TENSORFLOW, 10),
     statement=Message("With memory growth two models on one machine both get what they need."),
     experiments=(policy.EXPERIMENT,),
 )

@@ -18,8 +18,7 @@ _MOSTLY = 0.5
 @partial(
     Claim,
     id="pt-cache",
-    section=Section.TORCH,
-    order=1,
+    place=(Section.TORCH, 1),
     statement=Message("PyTorch keeps freed memory and reuses it instead of asking CUDA each time."),
     experiments=(pressure.EXPERIMENT, fragmentation.EXPERIMENT),
     first_screen=FirstScreen(6, "hits", Message("of requests served from PyTorch's cache")),
@@ -50,8 +49,7 @@ def _cache(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="pt-empty-cache",
-    section=Section.TORCH,
-    order=2,
+    place=(Section.TORCH, 2),
     statement=Message("empty_cache() returns the cache to PyTorch's own pool, not to the system."),
     experiments=(pressure.EXPERIMENT,),
     first_screen=FirstScreen(2, "returned", Message("given back to the driver by empty_cache()")),
@@ -76,8 +74,7 @@ def _empty_cache(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="pt-empty-cache-smi",
-    section=Section.TORCH,
-    order=3,
+    place=(Section.TORCH, 3),
     statement=Message("After empty_cache() what nvidia-smi shows may not change."),
     experiments=(pressure.EXPERIMENT,),
 )

@@ -16,23 +16,16 @@ from allocmark.system.message import Message
 @partial(
     Claim,
     id="pt-summary",
-    section=Section.TORCH,
-    order=4,
+    place=(Section.TORCH, 4),
     statement=Message("memory_summary() shows what is used, cached and fragmented."),
     experiments=(pressure.EXPERIMENT,),
 )
 def _summary(evidence: EvidenceCollector) -> Verdict:
-    agrees = evidence.derive(
-        "agrees",
-        Message("points at which it says what the block map says"),
-        share_of_positives,
-        evidence.required_rows(pressure.SUMMARY_AGREES, subject=NATIVE),
-        "share",
-    )
-    what = Message("free beside live blocks by the summary")
-    pinned = evidence.show(
-        "pinned", what, shown(evidence, pressure.SUMMARY_NON_RELEASABLE, pressure.HALF_FREED)
-    )
+    rows = evidence.required_rows(pressure.SUMMARY_AGREES, subject=NATIVE)
+    what = Message("points at which it says what the block map says")
+    agrees = evidence.derive("agrees", what, share_of_positives, rows, "share")
+    row = shown(evidence, pressure.SUMMARY_NON_RELEASABLE, pressure.HALF_FREED)
+    pinned = evidence.show("pinned", Message("free beside live blocks by the summary"), row)
     holds = agrees == 1 and pinned > 0
     condition = Message(
         "The line of non-releasable memory does, {pinned} after every second block was freed."
@@ -63,25 +56,17 @@ def largest_difference(pairs: Pairs) -> float:
 @partial(
     Claim,
     id="pt-counters",
-    section=Section.TORCH,
-    order=5,
+    place=(Section.TORCH, 5),
     statement=Message("memory_allocated() is what is used."),
     experiments=(pressure.EXPERIMENT,),
 )
 def _allocated(evidence: EvidenceCollector) -> Verdict:
-    wrong = evidence.derive(
-        "wrong",
-        Message("most that memory_allocated is off the block map"),
-        largest_difference,
-        [
-            (
-                shown(evidence, pressure.ALLOCATED, point),
-                kept(evidence, pressure.LIVE_BLOCKS, point),
-            )
-            for point in POINTS
-        ],
-        "bytes",
-    )
+    pairs = [
+        (shown(evidence, pressure.ALLOCATED, point), kept(evidence, pressure.LIVE_BLOCKS, point))
+        for point in POINTS
+    ]
+    what = Message("most that memory_allocated is off the block map")
+    wrong = evidence.derive("wrong", what, largest_difference, pairs, "bytes")
     return evidence.verdict(
         Ruling.of(wrong == 0, in_part=True),
         Message(
@@ -95,31 +80,19 @@ def _allocated(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="pt-counters-cached",
-    section=Section.TORCH,
-    order=6,
+    place=(Section.TORCH, 6),
     statement=Message("memory_reserved() is what is cached."),
     experiments=(pressure.EXPERIMENT,),
 )
 def _reserved(evidence: EvidenceCollector) -> Verdict:
     row = shown(evidence, pressure.RESERVED, pressure.TAKEN)
     reserved = evidence.show("reserved", Message("memory_reserved with every block in use"), row)
-    cached = evidence.derive(
-        "cached",
-        Message("of it cached, that is free"),
-        difference,
-        [(row, shown(evidence, pressure.ALLOCATED, pressure.TAKEN))],
-        "bytes",
-    )
-    mapped = evidence.derive(
-        "mapped",
-        Message("free by the block map"),
-        total,
-        [
-            kept(evidence, why, pressure.TAKEN)
-            for why in (pressure.INACTIVE_SPLIT, pressure.FREE_SEGMENTS)
-        ],
-        "bytes",
-    )
+    pair = row, shown(evidence, pressure.ALLOCATED, pressure.TAKEN)
+    what = Message("of it cached, that is free")
+    cached = evidence.derive("cached", what, difference, [pair], "bytes")
+    free = pressure.INACTIVE_SPLIT, pressure.FREE_SEGMENTS
+    rows = [kept(evidence, why, pressure.TAKEN) for why in free]
+    mapped = evidence.derive("mapped", Message("free by the block map"), total, rows, "bytes")
     agrees = cached == mapped
     return evidence.verdict(
         Ruling.of(agrees and reserved == cached, in_part=agrees),

@@ -8,7 +8,7 @@ from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import median, ratio
 from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
-from allocmark.claims.shared.workloads import pairs
+from allocmark.claims.shared.rows import pairs
 from allocmark.schema.metrics import fragmentation, pressure, streams
 from allocmark.system.message import Message
 from allocmark.system.units import MIB
@@ -37,8 +37,7 @@ def _taken(evidence: EvidenceCollector, size: float) -> Row:
 @partial(
     Claim,
     id="pt-big-block",
-    section=Section.TORCH_TRAITS,
-    order=1,
+    place=(Section.TORCH_TRAITS, 1),
     statement=Message("The first request takes a large block at once, from 2 MB up."),
     experiments=(pressure.EXPERIMENT, streams.EXPERIMENT),
 )
@@ -68,8 +67,7 @@ def _large_blocks(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="pt-fewer-calls",
-    section=Section.TORCH_TRAITS,
-    order=2,
+    place=(Section.TORCH_TRAITS, 2),
     statement=Message("Taking large blocks saves CUDA calls."),
     experiments=(fragmentation.EXPERIMENT,),
 )
@@ -77,13 +75,8 @@ def _fewer_calls(evidence: EvidenceCollector) -> Verdict:
     calls = pairs(evidence, fragmentation.DRIVER_ALLOCS, NATIVE, NO_CACHE)
     what = Message("requests to the driver with cache over those without")
     share = evidence.derive("share", what, ratio, calls, "share")
-    evidence.derive(
-        "saved",
-        Message("requests saved over all workloads"),
-        lambda calls: sum(without - cached for cached, without in calls),
-        calls,
-        "calls",
-    )
+    what = Message("requests saved over all workloads")
+    evidence.derive("saved", what, lambda calls: sum(b - a for a, b in calls), calls, "calls")
     return evidence.verdict(
         Ruling.of(share < _FEWER, in_part=share < 1),
         Message(
@@ -97,8 +90,7 @@ def _fewer_calls(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="pt-big-block-waste",
-    section=Section.TORCH_TRAITS,
-    order=3,
+    place=(Section.TORCH_TRAITS, 3),
     statement=Message("Taking large blocks may waste memory."),
     experiments=(fragmentation.EXPERIMENT,),
     first_screen=FirstScreen(

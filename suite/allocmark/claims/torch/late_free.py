@@ -8,8 +8,8 @@ from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE, NO_CACHE
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import larger, median, ratio
 from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
+from allocmark.claims.shared.rows import pairs
 from allocmark.claims.shared.torch import call_ns
-from allocmark.claims.shared.workloads import pairs
 from allocmark.schema import notes
 from allocmark.schema.metrics import fragmentation, latency
 from allocmark.system.message import Message
@@ -20,8 +20,7 @@ _FASTER = 2.0
 @partial(
     Claim,
     id="pt-late-free",
-    section=Section.TORCH_TRAITS,
-    order=6,
+    place=(Section.TORCH_TRAITS, 6),
     statement=Message(
         "Freed memory goes to the cache and is not returned at once: later requests are faster."
     ),
@@ -78,27 +77,21 @@ def _scaled(row: Row) -> bool:
 @partial(
     Claim,
     id="pt-late-free-frag",
-    section=Section.TORCH_TRAITS,
-    order=7,
+    place=(Section.TORCH_TRAITS, 7),
     statement=Message("Fragmentation gets worse because freed memory stays cached."),
     experiments=(fragmentation.EXPERIMENT,),
 )
 def _late_free_fragmentation(evidence: EvidenceCollector) -> Verdict:
     waste = pairs(evidence, fragmentation.WASTE_RATIO, NATIVE, NO_CACHE)
     cached, without = zip(*waste, strict=True)
-    worse = evidence.derive(
-        "worse", Message("workloads with more waste with the cache"), larger, waste, "count"
-    )
+    what = Message("workloads with more waste with the cache")
+    worse = evidence.derive("worse", what, larger, waste, "count")
     tried = evidence.count("tried", Message("workloads"), waste)
     evidence.derive("with", Message("median waste with the cache"), median, cached, "share")
     evidence.derive("without", Message("median waste without it"), median, without, "share")
-    evidence.derive(
-        "expandable",
-        Message("workloads with more waste with expandable segments"),
-        larger,
-        pairs(evidence, fragmentation.WASTE_RATIO, EXPANDABLE, NO_CACHE),
-        "count",
-    )
+    waste = pairs(evidence, fragmentation.WASTE_RATIO, EXPANDABLE, NO_CACHE)
+    what = Message("workloads with more waste with expandable segments")
+    evidence.derive("expandable", what, larger, waste, "count")
     return evidence.verdict(
         Ruling.of(worse == tried, in_part=worse > 0),
         Message(

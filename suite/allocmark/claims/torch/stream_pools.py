@@ -20,8 +20,7 @@ _SPARED = 0.75
 @partial(
     Claim,
     id="pt-stream-pools",
-    section=Section.TORCH_TRAITS,
-    order=4,
+    place=(Section.TORCH_TRAITS, 4),
     statement=Message("Each CUDA stream has a cache pool of its own."),
     experiments=(streams.EXPERIMENT,),
     first_screen=FirstScreen(
@@ -59,8 +58,7 @@ def _stream_pools(evidence: EvidenceCollector) -> Verdict:
 @partial(
     Claim,
     id="pt-no-lock",
-    section=Section.TORCH_TRAITS,
-    order=5,
+    place=(Section.TORCH_TRAITS, 5),
     statement=Message("A pool for each stream lets streams in parallel avoid lock contention."),
     experiments=(streams.EXPERIMENT,),
     on_time=True,

@@ -84,7 +84,7 @@ def _row(one: Judgement) -> tuple[Cell, ...]:
     rows = tuple(dict.fromkeys(index for e in verdict.evidence for index in e.cell.rows))
     return (
         label(claim.id),
-        label(Recorded(claim.section)),
+        label(Recorded(claim.place[0])),
         label(claim.statement),
         label(verdict.ruling.words),
         label(verdict.filled(verdict.condition or verdict.reason)),

@@ -1,11 +1,12 @@
-"""Rows of several subjects side by side, workload by workload."""
+"""Rows that belong together: of several subjects by workload, of several meters the best."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from allocmark.allocators.tensorflow_gpu import LIMIT
-from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
+from allocmark.claims.core.evidence_collector import EvidenceCollector, Row, Where
+from allocmark.schema.device_meters import METERS
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import fragmentation
 
@@ -51,3 +52,22 @@ def in_one_region(evidence: EvidenceCollector, subject: str) -> list[tuple[Row, 
 def beyond_region(triples: Triples) -> float:
     """Return in how many triples the first exceeds the second less the third."""
     return float(sum(a > b - c for a, b, c in triples))
+
+
+def metered_rows(
+    evidence: EvidenceCollector, metric: Metric, least: int = 1, /, **where: Where
+) -> list[Row]:
+    """Return the rows of the first meter that read at least so many.
+
+    NVML by process comes first: it tells a process from its neighbours.
+    """
+    for meter in METERS:
+        rows = evidence.rows(metric, axis_meter=meter, **where)
+        if len(rows) >= least:
+            return rows
+    raise evidence.missing(metric, **where)
+
+
+def metered(evidence: EvidenceCollector, metric: Metric, **where: Where) -> Row:
+    """Return the row of the best meter that read it."""
+    return metered_rows(evidence, metric, **where)[0]
