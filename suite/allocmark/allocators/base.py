@@ -15,6 +15,7 @@ from enum import StrEnum
 from types import MappingProxyType, ModuleType
 from typing import ClassVar
 
+from allocmark.cuda import runtime
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.message import Message, Text
 
@@ -155,9 +156,9 @@ class Allocator(ABC):
     def free(self, block: int, stream: int = 0) -> None:
         """Give a block back to the allocator (not necessarily to the driver)."""
 
-    @abstractmethod
     def synchronize(self) -> None:
         """Wait until the device has done all that was asked."""
+        runtime.synchronize()
 
     def stats(self) -> Stats:
         """Return the allocator's counters."""

@@ -31,9 +31,6 @@ class CudaMalloc(Allocator):
         self._allocated -= self._live.pop(block)
         self._frees += 1
 
-    def synchronize(self) -> None:
-        runtime.synchronize()
-
     def stats(self) -> Stats:
         """Return what was asked for: the driver tells nobody what it holds."""
         return Stats(

@@ -48,9 +48,6 @@ class CudaMallocAsync(Allocator):
         runtime.free_async(block, self.stream_handle(stream))
         del self._live[block]
 
-    def synchronize(self) -> None:
-        runtime.synchronize()
-
     def stream_handle(self, stream: int) -> int:
         while stream >= len(self._streams):
             self._streams.append(runtime.create_stream())

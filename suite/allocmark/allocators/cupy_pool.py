@@ -64,9 +64,6 @@ class CupyPool(Allocator):
     def free(self, block: int, stream: int = 0) -> None:
         del self._live[block]  # The last reference: the block returns to its arena.
 
-    def synchronize(self) -> None:
-        runtime.synchronize()
-
     def stream_handle(self, stream: int) -> int:
         while stream >= len(self._streams):
             self._streams.append(self._cupy.cuda.Stream(non_blocking=True))

@@ -55,9 +55,6 @@ class RmmResource(Allocator):
         self._allocated -= size_bytes
         self._resource.deallocate(block, size_bytes)
 
-    def synchronize(self) -> None:
-        runtime.synchronize()
-
     def stats(self) -> Stats:
         """Return requested bytes as we count them, and the upstream's counters."""
         upstream = self._upstream.allocation_counts

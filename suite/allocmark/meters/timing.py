@@ -14,7 +14,7 @@ from ctypes import POINTER, byref, c_int32, c_int64, c_size_t, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,51 +201,35 @@ class NativeLoop:
 
     def pairs(self, size_bytes: int, count: int) -> float:
         total = c_int64()
-        self._check(self._library.am_pairs(byref(self._calls), size_bytes, count, byref(total)))
+        self._call("am_pairs", size_bytes, count, byref(total))
         return total.value / count
 
     def many(self, size_bytes: int, count: int) -> tuple[float, float]:
         alloc, free = c_int64(), c_int64()
         order, blocks = draw_order(count), np.zeros(count, dtype=np.uint64)
-        self._check(
-            self._library.am_many(
-                byref(self._calls),
-                size_bytes,
-                count,
-                order.ctypes.data,
-                blocks.ctypes.data,
-                byref(alloc),
-                byref(free),
-            )
-        )
+        places = order.ctypes.data, blocks.ctypes.data
+        self._call("am_many", size_bytes, count, *places, byref(alloc), byref(free))
         return alloc.value / count, free.value / count
 
     def singles(self, size_bytes: int, count: int) -> Singles:
         found = Singles(*(np.zeros(count, dtype=np.int64) for _ in Singles._fields))
         pointers = (array.ctypes.data for array in found)
-        self._check(self._library.am_singles(byref(self._calls), size_bytes, count, *pointers))
+        self._call("am_singles", size_bytes, count, *pointers)
         return found
 
     def alloc(self, size_bytes: int) -> Timed:
         host, complete = c_int64(), c_int64()
-        self._check(
-            self._library.am_alloc(
-                byref(self._calls), size_bytes, byref(self._block), byref(host), byref(complete)
-            )
-        )
+        self._call("am_alloc", size_bytes, byref(self._block), byref(host), byref(complete))
         return Timed(host.value, complete.value)
 
     def free(self, wait: bool = True) -> Timed:
         host, complete = c_int64(), c_int64()
-        calls = self._calls if wait else self._queued
-        self._check(self._library.am_free(byref(calls), self._block, byref(host), byref(complete)))
+        self._call("am_free", self._block, byref(host), byref(complete), wait=wait)
         return Timed(host.value, complete.value)
 
     def pair(self, size_bytes: int) -> Timed:
         host, complete = c_int64(), c_int64()
-        self._check(
-            self._library.am_pair(byref(self._calls), size_bytes, byref(host), byref(complete))
-        )
+        self._call("am_pair", size_bytes, byref(host), byref(complete))
         return Timed(host.value, complete.value)
 
     def clock_ns(self) -> NDArray[np.int64]:
@@ -260,20 +244,13 @@ class NativeLoop:
         total = c_int64()
         handles = np.array(streams, dtype=np.uint64)
         start = _Entry(entry.set_device, entry.create_guard, entry.delete_guard, entry.device)
-        self._check(
-            self._library.am_threads(
-                byref(self._calls),
-                byref(start),
-                handles.ctypes.data,
-                len(streams),
-                size_bytes,
-                count,
-                byref(total),
-            )
-        )
+        queues = handles.ctypes.data, len(streams)
+        self._call("am_threads", byref(start), *queues, size_bytes, count, byref(total))
         return float(total.value)
 
-    def _check(self, code: int) -> None:
+    def _call(self, name: str, *arguments: Any, wait: bool = True) -> None:
+        calls = byref(self._calls if wait else self._queued)
+        code: int = getattr(self._library, name)(calls, *arguments)
         if code == 0:
             return
         # torch's entry points tell a failure, not its kind; with valid arguments it is memory.

@@ -114,16 +114,9 @@ class _Reader:
 
     def results(self, origin: Mapping[str, str | int | float]) -> tuple[Trace, Placement]:
         """Return what was read as arrays."""
-        events = np.array(self._events, dtype=np.int64).reshape(-1, 4).T
-        op, block, size, stream = events
-        trace = Trace(
-            name=self._name,
-            op=op.astype(np.uint8),
-            block=block.copy(),
-            size=size.copy(),
-            stream=stream.astype(np.uint8),
-            origin=origin,
-        )
+        op, block, size, stream = np.array(self._events, dtype=np.int64).reshape(-1, 4).T
+        places = op.astype(np.uint8), block.copy(), size.copy(), stream.astype(np.uint8)
+        trace = Trace(self._name, *places, origin)
         trace.validate()
         # A device address needs 49 bits at most: it fits into a signed 64-bit number.
         segments = np.array(self._segments, dtype=np.int64).reshape(-1, 5).T

@@ -6,6 +6,7 @@ The emulated driver's choice of addresses is fitted to these and tested against 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from allocmark.schema.documents import write_whole
 from allocmark.system.errors import AllocmarkError
@@ -16,7 +17,8 @@ from allocmark.workloads.history import Placement, SegmentOp
 SUFFIX = ".placement.gz"
 FORMAT = "allocmark-placement"
 VERSION = 1
-_COLUMNS = ("op", "event", "size", "address", "stream")
+_COLUMNS = {"op": "u1", "event": "u4", "size": "i8", "address": "i8", "stream": "u1"}
+"""The types of the columns once they are read."""
 
 
 def dumps(placement: Placement) -> bytes:
@@ -38,15 +40,8 @@ def loads(content: bytes, what: str) -> Placement:
             raise ValueError("its columns differ in length")
         if int(found["op"].max(initial=0)) >= len(SegmentOp):
             raise ValueError(f"it names an event {int(found['op'].max())}")
-        return Placement(
-            name=what,
-            op=found["op"].astype("u1"),
-            event=found["event"].astype("u4"),
-            size=found["size"].astype("i8"),
-            address=found["address"].astype("i8"),
-            stream=found["stream"].astype("u1"),
-            origin=dict(stored.header["origin"]),
-        )
+        typed: Any = {name: found[name].astype(kind) for name, kind in _COLUMNS.items()}
+        return Placement(name=what, **typed, origin=dict(stored.header["origin"]))
     except (ValueError, TypeError, KeyError) as error:
         raise AllocmarkError(f"{what} is damaged ({error}): fetch or record it again") from error
 

@@ -154,9 +154,6 @@ class TensorFlowAllocator(Allocator):
         except self._tf.errors.ResourceExhaustedError as error:
             raise DeviceOutOfMemoryError(error.message) from None
 
-    def synchronize(self) -> None:
-        runtime.synchronize()
-
     def reset_peaks(self) -> None:
         if self._shim is None:
             self._tf.config.experimental.reset_memory_stats("GPU:0")

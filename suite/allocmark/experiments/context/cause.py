@@ -54,26 +54,26 @@ def cells(subject: str) -> Iterator[tuple[Metric, str, Mapping[str, Axis]]]:
     """Return metric, meter and axes of everything that is measured here."""
     for limit, value in _LIMITS:
         for meter in _LIMIT_METERS:
-            yield metrics.LIMITED_CONTEXT_BYTES, meter, _limit_axes(limit, value, meter)
+            axes: dict[str, Axis] = {"limit": limit, "limit_bytes": value, "meter": meter}
+            yield metrics.LIMITED_CONTEXT_BYTES, meter, axes
     for size in _SIZES:
         for count in _COUNTS:
             for meter in METERS:
-                yield metrics.LIVE_BYTES, meter, _live_axes(size, count, meter)
+                axes = {"bytes": size, "count": count, "meter": meter}
+                yield metrics.LIVE_BYTES, meter, axes
 
 
 def _limit(limit: str, value: int, device: int, recorder: Recorder) -> None:
+    metric = metrics.LIMITED_CONTEXT_BYTES
+    axes: dict[str, Axis] = {"limit": limit, "limit_bytes": value}
     try:
         found = in_fork(lambda: _context_under(limit, value, device))
     except Exception as error:
-        for meter in _LIMIT_METERS:
-            axes = _limit_axes(limit, value, meter)
-            recorder.figure(metrics.LIMITED_CONTEXT_BYTES.missing(str(error), axes, meter))
+        _send(metric, axes, dict.fromkeys(_LIMIT_METERS, str(error)), recorder)
         raise
     for name, default in found["defaults"].items():
         recorder.note(f"default {name} bytes", default)
-    for meter in _LIMIT_METERS:
-        axes = _limit_axes(limit, value, meter)
-        recorder.reading(metrics.LIMITED_CONTEXT_BYTES, meter, axes, found["bytes"][meter])
+    _send(metric, axes, found["bytes"], recorder)
 
 
 def _context_under(limit: str, value: int, device: int) -> dict[str, object]:
@@ -94,15 +94,19 @@ def _live(size: int, device: int, recorder: Recorder) -> None:
     try:
         found = in_fork(lambda: _allocate(size, device), limit_s=120.0)
     except Exception as error:
+        reasons = dict.fromkeys(METERS, str(error))
         for count in _COUNTS:
-            for meter in METERS:
-                axes = _live_axes(size, count, meter)
-                recorder.figure(metrics.LIVE_BYTES.missing(str(error), axes, meter))
+            _send(metrics.LIVE_BYTES, {"bytes": size, "count": count}, reasons, recorder)
         raise
     for count, added in found:
-        for meter in METERS:
-            axes = _live_axes(size, count, meter)
-            recorder.reading(metrics.LIVE_BYTES, meter, axes, added[meter])
+        _send(metrics.LIVE_BYTES, {"bytes": size, "count": count}, added, recorder)
+
+
+def _send(
+    metric: Metric, axes: Mapping[str, Axis], shown: Mapping[str, int | str], recorder: Recorder
+) -> None:
+    for meter, value in shown.items():
+        recorder.reading(metric, meter, {**axes, "meter": meter}, value)
 
 
 def _allocate(size: int, device: int) -> list[tuple[int, dict[str, int | str]]]:
@@ -143,11 +147,3 @@ def _added(meters: MemoryMeters, before: Reading, which: tuple[str, ...]) -> dic
         else:
             added[meter] = now - (then or 0)
     return added
-
-
-def _limit_axes(limit: str, value: int, meter: str) -> dict[str, Axis]:
-    return {"limit": limit, "limit_bytes": value, "meter": meter}
-
-
-def _live_axes(size: int, count: int, meter: str) -> dict[str, Axis]:
-    return {"bytes": size, "count": count, "meter": meter}

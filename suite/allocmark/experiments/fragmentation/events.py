@@ -62,14 +62,15 @@ def every_event(script: Script, allocator: Allocator) -> Mapping[str, Mapping[st
     """
     first = allocator.stats()
     changes: dict[str, _Changes] = {}
-    live = script.live_bytes
+    live, last = script.live_bytes, len(script) - 1
+    points = [event for event, op in enumerate(script.ops) if op != Op.FREE or event == last]
 
     def look(event: int) -> None:
         for name, value in _counters(allocator.stats(), first, live[event]):
             changes.setdefault(name, _Changes()).read(event, value)
 
     with no_garbage_collection():
-        result = replay(script, allocator, look, _readings(script))
+        result = replay(script, allocator, look, points)
     if not result.completed:
         raise NotMeasurableError(
             f"ran out of memory at event {result.failed_event} of {len(script)}: {result.error}"
@@ -78,12 +79,6 @@ def every_event(script: Script, allocator: Allocator) -> Mapping[str, Mapping[st
         name: {"event_step": found.event_step, "step": found.step}
         for name, found in changes.items()
     }
-
-
-def _readings(script: Script) -> list[int]:
-    """Return the events to read after."""
-    last = len(script) - 1
-    return [event for event, op in enumerate(script.ops) if op != Op.FREE or event == last]
 
 
 def _counters(now: Stats, first: Stats, requested: int) -> Iterator[tuple[str, int]]:

@@ -65,7 +65,6 @@ from allocmark.system.units import GIB
 
 __all__ = ["CELLS", "CROSS_SIZES", "EXPERIMENT", "SIZES", "Latency"]
 
-_LIMIT_S = 120.0
 _LARGEST_OF_TIER = {Tier.LIBRARY: 8 * GIB}
 """A larger block takes the driver the same, whoever asks: the base allocators show how long."""
 _LEAST_MISSES = {"full": 5}
@@ -96,9 +95,6 @@ class Latency(AllocatorExperiment):
             "least_misses": _LEAST_MISSES.get(profile.name, _LEAST_QUICK),
         }
         return [parameters]
-
-    def limit_s(self, parameters: Mapping[str, Any]) -> float:
-        return _LIMIT_S
 
     def prepare(self, request: Request) -> Callable[[Recorder], None]:
         library()

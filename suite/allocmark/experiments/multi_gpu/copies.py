@@ -9,7 +9,7 @@ from typing import Any
 
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.experiments.core.recorder import CLOCK, Cell, Recorder
-from allocmark.experiments.multi_gpu.device_part import DevicePart, run_in_fork, states
+from allocmark.experiments.multi_gpu.device_part import DevicePart, run_in_fork
 from allocmark.experiments.multi_gpu.devices import DeviceMetrics, Devices
 from allocmark.experiments.multi_gpu.peers import is_enabled
 from allocmark.schema.device_meters import METERS
@@ -37,13 +37,8 @@ class Copies(DevicePart):
         import_torch()  # What follows in a fork must find the GPUs untouched.
 
     def measure(self, recorder: Recorder) -> None:
-        run_in_fork(
-            "copies",
-            partial(_copy_undisturbed, self.uuids, self.parameters["samples"]),
-            partial(_send, recorder=recorder),
-            self.cells(),
-            recorder,
-        )
+        program = partial(_copy, self.uuids, self.parameters["samples"])
+        run_in_fork("copies", program, _send, self.cells(), recorder)
 
     def cells(self) -> Iterator[Cell]:
         gpus = len(self.uuids)
@@ -57,11 +52,7 @@ class Copies(DevicePart):
             yield {"gpu": gpu, "peer": peer}, (metrics.ACCESS_ENABLED,)
 
 
-def _copy_undisturbed(uuids: Sequence[str], samples: int) -> dict[str, Any]:
-    with no_garbage_collection(collect_first=True):
-        return _copy(uuids, samples)
-
-
+@no_garbage_collection(collect_first=True)
 def _copy(uuids: Sequence[str], samples: int) -> dict[str, Any]:
     torch: Any = import_torch()
     gpus = len(uuids)
@@ -77,7 +68,7 @@ def _copy(uuids: Sequence[str], samples: int) -> dict[str, Any]:
         step: dict[str, Any] = {}
         if peer:
             step["copies"] = [_copied(torch, tensors[peer], tensors[0], peer) for _ in COPIES]
-        step["states"] = [state.to_json() for state in devices.read()]
+        step["states"] = devices.read()
         step["misses"] = {size: _misses(torch, size, samples) for size in MISSES}
         steps.append(step)
     enabled = [(gpu, peer, int(is_enabled(peer, gpu))) for gpu, peer in _pairs(gpus)]
@@ -118,7 +109,7 @@ def _misses(torch: Any, size: int, samples: int) -> list[int] | str:
 def _send(result: Mapping[str, Any], recorder: Recorder) -> None:
     for peer, step in enumerate(result["steps"]):
         axes: dict[str, Axis] = {"copied_to": peer}
-        HELD.send(states(step["states"]), axes, recorder, METERS)
+        HELD.send(step["states"], axes, recorder, METERS)
         for copy, seconds in zip(COPIES, step.get("copies", ()), strict=False):
             recorder.reading(metrics.COPY_SECONDS, CLOCK, {"peer": peer, "copy": copy}, seconds)
         for size, times in step["misses"].items():

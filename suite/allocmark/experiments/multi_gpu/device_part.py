@@ -8,7 +8,6 @@ from typing import Any
 from allocmark.allocators import registry
 from allocmark.experiments.core.parts import Part
 from allocmark.experiments.core.recorder import Cell, Recorder, in_words
-from allocmark.experiments.multi_gpu.devices import DeviceState
 from allocmark.experiments.shared.forked import in_fork
 from allocmark.machine.nvml import VISIBLE
 
@@ -42,7 +41,7 @@ class DevicePart(Part):
 def run_in_fork(
     name: str,
     program: Callable[[], Any],
-    send: Callable[[Any], None],
+    send: Callable[[Any, Recorder], None],
     cells: Iterable[Cell],
     recorder: Recorder,
 ) -> None:
@@ -53,9 +52,4 @@ def run_in_fork(
         except Exception as error:
             recorder.unfilled(cells, in_words(error))
             raise
-        send(result)
-
-
-def states(data: Iterable[Mapping[str, Any]]) -> list[DeviceState]:
-    """Return the GPUs of a reading that came out of a fork."""
-    return [DeviceState(**fields) for fields in data]
+        send(result, recorder)

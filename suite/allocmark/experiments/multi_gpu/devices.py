@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from allocmark.experiments.core.recorder import Cell, Recorder
 from allocmark.machine.nvml import open_card, processes_on, visible_cards
@@ -33,20 +32,16 @@ def visible_uuids() -> list[str]:
         return []
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceState:
+class DeviceState(NamedTuple):
     """One GPU at one moment: bytes by meter since the start, or the reason why not.
 
-    `context` is 1 where the process holds the primary context, `listed` where NVML lists it.
+    `context` is 1 where the process holds the primary context, `listed` where NVML lists it. Out of
+    a fork it comes as a list.
     """
 
     added: Mapping[str, int | str]
     context: int
     listed: int | str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data, to leave a fork with."""
-        return asdict(self)
 
 
 class DeviceMetrics(NamedTuple):
@@ -73,12 +68,12 @@ class DeviceMetrics(NamedTuple):
         meters: Collection[str] = FROM_NOTHING,
     ) -> None:
         """Send the state of each GPU."""
-        for gpu, state in enumerate(states):
+        for gpu, (added, context, listed) in enumerate(states):
             place: dict[str, Axis] = {**axes, "gpu": gpu}
             for meter in meters:
-                recorder.reading(self.bytes, meter, {**place, "meter": meter}, state.added[meter])
-            recorder.reading(self.context, CONTEXT_STATE, place, state.context)
-            recorder.reading(self.listed, NVML_LIST, place, state.listed)
+                recorder.reading(self.bytes, meter, {**place, "meter": meter}, added[meter])
+            recorder.reading(self.context, CONTEXT_STATE, place, context)
+            recorder.reading(self.listed, NVML_LIST, place, listed)
 
 
 class Devices:

@@ -11,7 +11,7 @@ from typing import Any
 
 from allocmark.cuda import runtime
 from allocmark.experiments.core.recorder import Cell, Recorder, in_words
-from allocmark.experiments.multi_gpu.device_part import DevicePart, run_in_fork, states
+from allocmark.experiments.multi_gpu.device_part import DevicePart, run_in_fork
 from allocmark.experiments.multi_gpu.devices import DeviceMetrics, Devices
 from allocmark.schema.device_meters import METERS
 from allocmark.schema.figure import Axis
@@ -40,28 +40,14 @@ class Peers(DevicePart):
 
     def measure(self, recorder: Recorder) -> None:
         uuids, gpus = self.uuids, len(self.uuids)
-        run_in_fork(
-            "who reaches whom",
-            partial(_reach, gpus),
-            partial(_send_reach, cells=list(reach_cells(gpus)), recorder=recorder),
-            reach_cells(gpus),
-            recorder,
-        )
+        reach = partial(_reach, gpus)
+        run_in_fork("who reaches whom", reach, _send_reach, reach_cells(gpus), recorder)
         for contexts in metrics.CONTEXTS:
-            run_in_fork(
-                f"peer access, contexts {contexts}",
-                partial(_bytes, contexts, uuids),
-                partial(_send_bytes, contexts, recorder=recorder),
-                byte_cells(contexts, gpus),
-                recorder,
-            )
-        run_in_fork(
-            "cudaMalloc with peers",
-            partial(_times, gpus, self.parameters["samples"]),
-            partial(_send_times, recorder=recorder),
-            time_cells(gpus),
-            recorder,
-        )
+            read, send = partial(_bytes, contexts, uuids), partial(_send_bytes, contexts)
+            cells = byte_cells(contexts, gpus)
+            run_in_fork(f"peer access, contexts {contexts}", read, send, cells, recorder)
+        times = partial(_times, gpus, self.parameters["samples"])
+        run_in_fork("cudaMalloc with peers", times, _send_times, time_cells(gpus), recorder)
 
     def cells(self) -> Iterator[Cell]:
         return peer_cells(len(self.uuids))
@@ -91,18 +77,18 @@ def is_enabled(peer: int, gpu: int) -> bool:
     return False
 
 
-def _reach(gpus: int) -> list[int]:
-    """Return who can reach whom, in the order of `reach_cells`."""
+def _reach(gpus: int) -> list[tuple[int, int, int]]:
+    """Return a GPU, another one, and whether it can reach that one's memory."""
     can, found = c_int(), []
     for gpu, peer in permutations(range(gpus), 2):
         runtime.call(CAN, byref(can), c_int(gpu), c_int(peer))
-        found.append(can.value)
+        found.append((gpu, peer, can.value))
     return found
 
 
-def _send_reach(found: Sequence[int], cells: Sequence[Cell], recorder: Recorder) -> None:
-    for can, (axes, _) in zip(found, cells, strict=True):
-        recorder.reading(metrics.CAN_ACCESS, CAN, axes, can)
+def _send_reach(found: Sequence[tuple[int, int, int]], recorder: Recorder) -> None:
+    for gpu, peer, can in found:
+        recorder.reading(metrics.CAN_ACCESS, CAN, {"gpu": gpu, "peer": peer}, can)
 
 
 def _with_peers(gpus: int, both_ways: bool) -> Iterator[tuple[int, str | None]]:
@@ -127,7 +113,7 @@ def _bytes(contexts: str, uuids: Sequence[str]) -> list[dict[str, Any]]:
     devices = Devices(uuids, range(gpus))
     rows: list[dict[str, Any]] = []
     for _, why in _with_peers(gpus, both_ways=contexts == metrics.OF_ALL):
-        read = [] if why else [state.to_json() for state in devices.read()]
+        read = [] if why else devices.read()
         rows.append({"reason": why, "states": read})
     return rows
 
@@ -138,7 +124,7 @@ def _send_bytes(contexts: str, rows: Sequence[Mapping[str, Any]], recorder: Reco
         if row["reason"]:
             recorder.unfilled(HELD.cells(len(rows), axes, METERS), row["reason"])
         else:
-            HELD.send(states(row["states"]), axes, recorder, METERS)
+            HELD.send(row["states"], axes, recorder, METERS)
 
 
 def _times(gpus: int, samples: int) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.experiments.core.recorder import CLOCK, Cell, Recorder
-from allocmark.experiments.multi_gpu.device_part import DevicePart, run_in_fork, states
+from allocmark.experiments.multi_gpu.device_part import DevicePart, run_in_fork
 from allocmark.experiments.multi_gpu.devices import DeviceMetrics, Devices
 from allocmark.schema.figure import Axis
 from allocmark.schema.metrics import multi_gpu as metrics
@@ -114,13 +114,8 @@ class Touched(DevicePart):
         import_torch()  # What follows in a fork must find the GPUs untouched.
 
     def measure(self, recorder: Recorder) -> None:
-        run_in_fork(
-            "GPUs touched",
-            partial(_touch, self.uuids),
-            partial(_send_touched, recorder=recorder),
-            self.cells(),
-            recorder,
-        )
+        program = partial(_touch, self.uuids)
+        run_in_fork("GPUs touched", program, _send_touched, self.cells(), recorder)
 
     def cells(self) -> Iterator[Cell]:
         gpus = len(self.uuids)
@@ -142,9 +137,8 @@ class Strays(DevicePart):
     def measure(self, recorder: Recorder) -> None:
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = Path(folder) / "checkpoint.pt"
-            run_in_fork(
-                "checkpoint", partial(_save, checkpoint), lambda nothing: None, [], recorder
-            )
+            save = partial(_save, checkpoint)
+            run_in_fork("checkpoint", save, lambda nothing, _: None, [], recorder)
             for name, program in self.programs.items():
                 self._measure(name, program, checkpoint, recorder)
 
@@ -158,17 +152,12 @@ class Strays(DevicePart):
         def run() -> object:
             devices = Devices(self.uuids, self.seen)
             kept = program(import_torch(), checkpoint)
-            read = [state.to_json() for state in devices.read()]
+            read = devices.read()
             del kept
             return read
 
-        run_in_fork(
-            name,
-            run,
-            lambda read: STRAY.send(states(read), axes, recorder),
-            STRAY.cells(len(self.uuids), axes),
-            recorder,
-        )
+        cells = STRAY.cells(len(self.uuids), axes)
+        run_in_fork(name, run, lambda read, to: STRAY.send(read, axes, to), cells, recorder)
 
 
 class Remedy(Strays):
@@ -196,7 +185,7 @@ def _touch(uuids: Sequence[str]) -> list[dict[str, Any]]:
         kept.append(_tensor(torch, f"cuda:{gpu}"))
         torch.cuda.synchronize(gpu)
         seconds = time.perf_counter() - begin
-        rows.append({"seconds": seconds, "states": [state.to_json() for state in devices.read()]})
+        rows.append({"seconds": seconds, "states": devices.read()})
     return rows
 
 
@@ -204,4 +193,4 @@ def _send_touched(rows: Sequence[Mapping[str, Any]], recorder: Recorder) -> None
     for touched, row in enumerate(rows, 1):
         axes: dict[str, Axis] = {"touched": touched}
         recorder.reading(metrics.TOUCH_SECONDS, CLOCK, axes, row["seconds"])
-        TOUCHED.send(states(row["states"]), axes, recorder)
+        TOUCHED.send(row["states"], axes, recorder)

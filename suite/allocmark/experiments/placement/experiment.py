@@ -37,7 +37,6 @@ _REQUESTS = {44 * MIB: 48 * MIB, 52 * MIB: 56 * MIB}
 """Request to the smallest hole that holds it; the first hole of all is larger."""
 _HALF = 40 * MIB
 _METER = "addresses of blocks"
-_LIMIT_S = 120.0
 
 
 class Placement(AllocatorExperiment):
@@ -52,9 +51,6 @@ class Placement(AllocatorExperiment):
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
         return [{}]
-
-    def limit_s(self, parameters: Mapping[str, Any]) -> float:
-        return _LIMIT_S
 
     def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)

@@ -43,7 +43,6 @@ from allocmark.schema.metrics import streams as metrics
 from allocmark.system.address_layout import address_layout
 from allocmark.system.garbage import no_garbage_collection
 
-_LIMIT_S = 120.0
 _REPEATS = 10
 _FEW_REPEATS = 4
 """Of a quick run, and of settings of an allocator that is read in full anyway."""
@@ -67,9 +66,6 @@ class Streams(AllocatorExperiment):
         thorough = profile.all_settings and allocator.tier is not Tier.SETTING
         repeats = _REPEATS if thorough else _FEW_REPEATS
         return [{"repeats": repeats, "threads": allocator.tier is not Tier.SETTING}]
-
-    def limit_s(self, parameters: Mapping[str, Any]) -> float:
-        return _LIMIT_S
 
     def prepare(self, request: Request) -> Callable[[Recorder], None]:
         library()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
-from dataclasses import dataclass
 from itertools import product
 
 from allocmark.allocators.base import Allocator, Capability, Stats
@@ -77,10 +76,9 @@ def _record(
 ) -> None:
     exact = Capability.EXACT in allocator.capabilities and axes["use"] != HANDOFF
     kind: Kind = "exact" if exact else "sampled"
-    stats = [run.stats for run in runs]
     for metric, samples in (
-        (metrics.RESERVED_BYTES, [each.reserved_bytes for each in stats]),
-        (metrics.PEAK_RESERVED_BYTES, [each.peak_reserved_bytes for each in stats]),
+        (metrics.RESERVED_BYTES, [stats.reserved_bytes for _, stats in runs]),
+        (metrics.PEAK_RESERVED_BYTES, [stats.peak_reserved_bytes for _, stats in runs]),
     ):
         known = [value for value in samples if value is not None]
         if known:
@@ -88,7 +86,7 @@ def _record(
             recorder.figure(metric.sampled(counters, axes, known, kind=kind))
         else:
             recorder.figure(metric.missing(f"{allocator.name} does not tell what it holds", axes))
-    times, noisy = quiet.choose([pair for run in runs for pair in run.pairs], _QUIET_TASKS)
+    times, noisy = quiet.choose([pair for pairs, _ in runs for pair in pairs], _QUIET_TASKS)
     recorder.figure(
         metrics.PAIR_NS.sampled(
             _METERS[str(axes["use"])],
@@ -148,12 +146,8 @@ class _Gpu:
         runtime.call("cudaStreamWaitEvent", handle, self._event, c_uint(0))
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """What one run of all tasks of a cell read."""
-
-    pairs: list[tuple[CoreState, float]]
-    stats: Stats
+_Run = tuple[list[tuple[CoreState, float]], Stats]
+"""What one run of all tasks of a cell read: its pairs, and the counters at the end."""
 
 
 def _run(
@@ -171,8 +165,7 @@ def _run(
         before = quiet.look()
         pair_ns = task(allocator, gpu, size, streams[i % count], streams[(i + 1) % count])
         pairs.append((quiet.between(before, quiet.look()), pair_ns))
-    stats = allocator.stats()
-    return _Run(pairs if use == ONE_SHOT else pairs[count:], stats)
+    return pairs if use == ONE_SHOT else pairs[count:], allocator.stats()
 
 
 def _keep(allocator: Allocator, gpu: _Gpu, size: int, stream: int, _: int) -> int:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import base64
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from ctypes import byref, c_uint, c_void_p
 from typing import Any
 
 from allocmark.cuda import driver
 from allocmark.experiments.shared.framework_programs import Program, Torch
-from allocmark.schema.metrics.tensorflow_policy import BY_DRIVER, BY_FRAMEWORK
+from allocmark.schema.metrics.tensorflow_policy import BY_DRIVER
 from allocmark.system.errors import NotMeasurableError
 
 _HANDLE_BYTES = 64
@@ -31,56 +31,36 @@ def export(way: str, program: Program, device: int) -> Handle:
 
     Raises `NotMeasurableError` with the reason; what the framework raises is passed on.
     """
-    return _EXPORTS[way](program, device)
-
-
-def open_exported(way: str, handle: Handle, program: Program, device: int) -> None:
-    """Open what another process has exported, and keep it."""
-    _OPENS[way](handle, program, device)
-
-
-class _Memory(ctypes.Structure):
-    _fields_ = (("reserved", ctypes.c_char * _HANDLE_BYTES),)
-
-
-def _export_by_driver(program: Program, device: int) -> Handle:
-    driver.create_context(device)
-    handle = _Memory()
-    driver.call("cuIpcGetMemHandle", byref(handle), c_void_p(program.address(program.tensors[-1])))
-    return [_text(bytes(handle))]
-
-
-def _open_by_driver(handle: Handle, program: Program, device: int) -> None:
-    driver.create_context(device)
-    pointer = c_void_p()
-    exported = _Memory.from_buffer_copy(base64.b64decode(handle[0]))
-    # The structure goes by value.
-    driver.call("cuIpcOpenMemHandle_v2", byref(pointer), exported, c_uint(_LAZY_PEER_ACCESS))
-
-
-def _export_by_framework(program: Program, device: int) -> Handle:
+    if way == BY_DRIVER:
+        driver.create_context(device)
+        memory = _Memory()
+        address = c_void_p(program.address(program.tensors[-1]))
+        driver.call("cuIpcGetMemHandle", byref(memory), address)
+        return [_text(bytes(memory))]
     if not isinstance(program, Torch):
         raise NotMeasurableError(_NO_WAY)
     shared = program.tensors[-1].untyped_storage()._share_cuda_()
     return [{"bytes": _text(part)} if isinstance(part, bytes) else part for part in shared]
 
 
-def _open_by_framework(handle: Handle, program: Program, device: int) -> None:
+def open_exported(way: str, handle: Handle, program: Program, device: int) -> None:
+    """Open what another process has exported, and keep it."""
+    if way == BY_DRIVER:
+        driver.create_context(device)
+        pointer = c_void_p()
+        exported = _Memory.from_buffer_copy(base64.b64decode(handle[0]))
+        # The structure goes by value.
+        driver.call("cuIpcOpenMemHandle_v2", byref(pointer), exported, c_uint(_LAZY_PEER_ACCESS))
+        return
     if not isinstance(program, Torch):
         raise NotMeasurableError(_NO_WAY)
     parts = [base64.b64decode(p["bytes"]) if isinstance(p, dict) else p for p in handle]
     program.tensors.append(program.torch.UntypedStorage._new_shared_cuda(*parts))
 
 
+class _Memory(ctypes.Structure):
+    _fields_ = (("reserved", ctypes.c_char * _HANDLE_BYTES),)
+
+
 def _text(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
-
-
-_EXPORTS: Mapping[str, Callable[[Program, int], Handle]] = {
-    BY_DRIVER: _export_by_driver,
-    BY_FRAMEWORK: _export_by_framework,
-}
-_OPENS: Mapping[str, Callable[[Handle, Program, int], None]] = {
-    BY_DRIVER: _open_by_driver,
-    BY_FRAMEWORK: _open_by_framework,
-}

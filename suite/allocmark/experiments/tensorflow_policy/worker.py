@@ -21,7 +21,7 @@ from allocmark.experiments.core.request import Request
 from allocmark.experiments.shared import framework_programs as programs
 from allocmark.experiments.shared.worker_process import WorkerProcess, answer
 from allocmark.experiments.tensorflow_policy.program_part import FIRST_BYTES
-from allocmark.experiments.tensorflow_policy.sharing import Handle, export, open_exported
+from allocmark.experiments.tensorflow_policy.sharing import export, open_exported
 from allocmark.meters.memory import used_bytes_in_context
 from allocmark.system import interpreters
 from allocmark.system.errors import NotMeasurableError
@@ -61,8 +61,8 @@ class _Served:
             "empty": program.empty_cache,
             "read": self._read,
             "run": self._run,
-            "export": self._export,
-            "open": self._open,
+            "export": lambda way: export(way, program, device),
+            "open": lambda way, handle: open_exported(way, handle, program, device),
         }
 
     def _read(self) -> dict[str, Any]:
@@ -87,12 +87,6 @@ class _Served:
         except Exception as raised:
             error = programs.in_one_line(raised)
         return {"seconds": time.perf_counter() - begin, "live": live, "error": error}
-
-    def _export(self, way: str) -> Handle:
-        return export(way, self._program, self._device)
-
-    def _open(self, way: str, handle: Handle) -> None:
-        open_exported(way, handle, self._program, self._device)
 
 
 def _follow(call: Callable[..., Any], arguments: Sequence[object]) -> Any:
