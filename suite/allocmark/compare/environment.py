@@ -36,21 +36,20 @@ _UNKNOWN = "unknown"
 
 def changes(a: RunSet, b: RunSet) -> tuple[Change, ...]:
     """Return the facts of the stacks and of their hosts that are not alike on both sides."""
-    found = []
     stacks = [_values(side, lambda document: document.stack) for side in (a, b)]
-    for name in sorted(stacks[0].keys() | stacks[1].keys()):
-        if name not in _NO_FACT:
-            found.append((name, stacks[0].get(name, set()), stacks[1].get(name, set())))
-    suites = [{source.document.suite for source in side.sources} for side in (a, b)]
-    found.append(("allocmark", suites[0], suites[1]))
+    suites = [{"allocmark": {source.document.suite for source in side.sources}} for side in (a, b)]
     hosts = [_values(side, _before) for side in (a, b)]
-    for name, words in _MODES.items():
-        found.append((words, hosts[0].get(name, set()), hosts[1].get(name, set())))
-    return tuple(
-        Change(name, _told(one), _told(other))
-        for name, one, other in found
-        if one != other and (one or other)
-    )
+    facts = sorted((stacks[0].keys() | stacks[1].keys()) - _NO_FACT)
+    found = [
+        (words, one.get(name, set()), other.get(name, set()))
+        for (one, other), names in (
+            (stacks, dict(zip(facts, facts, strict=True))),
+            (suites, {"allocmark": "allocmark"}),
+            (hosts, _MODES),
+        )
+        for name, words in names.items()
+    ]
+    return tuple(Change(n, _told(one), _told(other)) for n, one, other in found if one != other)
 
 
 def warnings(a: RunSet, b: RunSet) -> tuple[str, ...]:
@@ -73,8 +72,8 @@ def warnings(a: RunSet, b: RunSet) -> tuple[str, ...]:
         busy = max((others(source.document) for source in side.sources), default=0)
         if busy:
             found.append(f"up to {busy} other processes used the GPU in {letter}")
-        found += [f"the run in {folder} has no end: it may be half finished" for folder in
-                  side.unfinished]  # fmt: skip
+        for folder in side.unfinished:
+            found.append(f"the run in {folder} has no end: it may be half finished")
         if stopped := sum(source.not_reached for source in side.sources):
             found.append(f"{letter} was stopped: {stopped} of its documents were not reached")
         found += [f"left out: {reason}" for reason in side.left_out]

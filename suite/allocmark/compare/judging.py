@@ -25,7 +25,7 @@ from allocmark.compare.thresholds import Rule
 from allocmark.system.units import MIB
 
 LEVEL = 0.05
-"""The share of false alarms among what is called changed."""
+"""The share of false alarms among what is called changed: figures, or means of one scope."""
 GRAIN_BYTES = 2 * MIB
 """The pages of the GPU: readings of its memory closer than that are alike."""
 TOO_WIDE = 6.0
@@ -34,7 +34,8 @@ _OF_SO_MANY = "of so many figures, one moves that far with nothing changed"
 """The interval is that of one figure, the correction is for all of its group."""
 SETTLES = 0.5
 """A difference of more than this part of its interval's half may be settled by a few more runs."""
-_LARGEST = 50.0
+LARGEST = 50.0
+"""A logarithm that is beyond all measures, so that no power overflows."""
 FEWEST_RUNS = 3
 """Runs a side that must agree among themselves before a figure that was 0 counts as changed."""
 
@@ -127,12 +128,10 @@ def _sampled(both: Sequence[FigurePair], rules: Sequence[Rule]) -> list[Judgemen
 
 
 def _moves(found: noise.Moves, rules: Sequence[Rule]) -> Iterator[_Move]:
-    q = _corrected(found.p, [rule.group for rule in rules])
+    q = corrected(found.p, [rule.group for rule in rules])
     for i in range(len(q)):
         low, high, half = (
-            # A logarithm beyond all measures is cut, so that no power overflows.
-            min(float(column[i]), _LARGEST)
-            for column in (found.low, found.high, found.half)
+            min(float(column[i]), LARGEST) for column in (found.low, found.high, found.half)
         )
         yield _Move(
             difference=float(found.difference[i]),
@@ -146,12 +145,12 @@ def _moves(found: noise.Moves, rules: Sequence[Rule]) -> Iterator[_Move]:
         )
 
 
-def _corrected(p: NDArray[np.float64], groups: Sequence[str]) -> NDArray[np.float64]:
+def corrected(p: NDArray[np.float64], groups: Sequence[str]) -> NDArray[np.float64]:
     """Return the probabilities after the correction, made for each group by itself.
 
     Otherwise hundreds of figures that never hold still would hide a change in the few that do.
     """
-    number = _numbered(groups)
+    number = numbered(groups)
     q = np.empty(len(p))
     for group in range(number.max() + 1):
         chosen = number == group
@@ -200,14 +199,14 @@ def _readings(both: Sequence[FigurePair], rules: Sequence[Rule]) -> noise.Readin
         b=logarithms([pair.b for pair in both]),
         within=np.asarray([within(p) if r.reading == "median" else 0.0 for p, r in pairs]),
         # Where processes are alike, each figure is by itself.
-        process=_numbered((p.key.document, r.group) if r.process else p.key for p, r in pairs),
+        process=numbered((p.key.document, r.group) if r.process else p.key for p, r in pairs),
         process_sd=np.asarray([rule.process for rule in rules]),
         figure_sd=np.asarray([rule.figure for rule in rules]),
-        kind=_numbered(rule.group for rule in rules),
+        kind=numbered(rule.group for rule in rules),
     )
 
 
-def _numbered(names: Iterable[object]) -> NDArray[np.int64]:
+def numbered(names: Iterable[object]) -> NDArray[np.int64]:
     """Return a number for each name, the same for the same."""
     numbers: dict[object, int] = {}
     return np.asarray([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)

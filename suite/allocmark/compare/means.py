@@ -22,30 +22,24 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from allocmark.compare import noise
+from allocmark.compare.judging import LARGEST, LEVEL, corrected, numbered
 from allocmark.compare.model import Mean, Scope, Verdict, figure_id_of
+from allocmark.compare.noise import Floats, Ints
 from allocmark.compare.pairing import FigureKey, FigurePair, series_of
 from allocmark.compare.readings import direction, has_zero, is_exact, logarithms
+from allocmark.compare.sensitivity import FOUND
 from allocmark.compare.thresholds import Rule
 from allocmark.schema.intervals import CONFIDENCE
 
-LEVEL = 0.05
-"""The share of false alarms among the means of a scope that are called changed."""
-FOUND = 0.95
-"""How often the step that a mean is said to show is found."""
 HOST = 0.25
 """The part of what processes differ by that all processes of a run are taken to have in common."""
 _MOST = 0.5
 """A run counts for a mean when it has more than this share of its figures."""
 _SIZE = "bytes"
-_LARGEST = 50.0
-"""A logarithm that is beyond all measures, so that no power overflows."""
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Kept = Sequence[tuple[FigurePair, Rule]]
 
 
@@ -160,15 +154,13 @@ def judge(found: Pools, by_allocator: Pools) -> list[Mean]:
         return []
     moved = noise.hodges_lehmann(found.a, found.b)
     half, p = _of_class(found) if found.scope == "class" else _of_processes(found, by_allocator)
-    groups = np.asarray([rule.group for rule in found.rules])
-    many = Counter(rule.group for rule in found.rules)
-    q = np.empty(len(p))
-    for group in many:
-        q[groups == group] = scipy.stats.false_discovery_control(p[groups == group])
+    groups = [rule.group for rule in found.rules]
+    many = Counter(groups)
+    q = corrected(p, groups)
     means = []
     for i, (key, rule) in enumerate(zip(found.keys, found.rules, strict=True)):
         low, high, wide = (
-            math.exp(min(float(x), _LARGEST))
+            math.exp(min(float(x), LARGEST))
             for x in (moved[i] - half[i], moved[i] + half[i], half[i])
         )
         verdict, note, resolvable = _decide(
@@ -220,7 +212,7 @@ def _decide(
 def _found_from(half: float, many: int) -> float:
     """Return the smallest step that is found with probability `FOUND`, as one of `many` means."""
     needed = ndtri(1 - LEVEL / many / 2) + ndtri(FOUND)
-    return math.expm1(min(half * float(needed / ndtri(0.5 + CONFIDENCE / 2)), _LARGEST))
+    return math.expm1(min(half * float(needed / ndtri(0.5 + CONFIDENCE / 2)), LARGEST))
 
 
 def _of_class(found: Pools) -> tuple[Floats, Floats]:
@@ -228,7 +220,6 @@ def _of_class(found: Pools) -> tuple[Floats, Floats]:
 
     A class can move with its process or beside the others of it, as a figure can.
     """
-    numbers: dict[object, int] = {}
     size = np.asarray([len(members) for members in found.members])
     process_sd = np.asarray([rule.process for rule in found.rules])
     figure_sd = np.asarray([rule.figure for rule in found.rules]) / np.sqrt(size)
@@ -237,13 +228,11 @@ def _of_class(found: Pools) -> tuple[Floats, Floats]:
             a=found.a,
             b=found.b,
             within=np.zeros(len(size)),
-            process=np.asarray(
-                [numbers.setdefault(key.process, len(numbers)) for key in found.keys]
-            ),
+            process=numbered(key.process for key in found.keys),
             process_sd=process_sd,
             # The sizes of one call are read side by side: what disturbs one disturbs them all.
             figure_sd=np.maximum(figure_sd, process_sd / 2),
-            kind=np.unique([rule.group for rule in found.rules], return_inverse=True)[1],
+            kind=numbered(rule.group for rule in found.rules),
         )
     )
     return moves.high - moves.difference, moves.p

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -57,7 +57,7 @@ class RunSet:
         """Return the side with only these stacks, each as (line, stack)."""
         kept = set(lines)
         sources = tuple(s for s in self.sources if (s.series_id, s.stack) in kept)
-        return RunSet(self.label, sources, self.left_out, self.unfinished, self.unreadable)
+        return replace(self, sources=sources)
 
 
 def read_run_set(name: str, results: Path) -> RunSet:
@@ -95,14 +95,8 @@ def _side(label: str, paths: Sequence[Path], every: Iterable[Document | str]) ->
             unreadable.append(read)
             continue
         source = Source(path, path.parent.parent.name, read)
-        identity = (
-            *source.series_id,
-            source.stack,
-            read.run,
-            read.probe,
-            read.subject,
-            read.started,
-        )
+        cell = source.stack, read.run, read.probe, read.subject, read.started
+        identity = (*source.series_id, *cell)
         if (first := seen.setdefault(identity, path)) != path:
             left_out.append(f"{path} says the same as {first} does: the first is used")
             continue
@@ -119,10 +113,9 @@ def _files(name: str, results: Path) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        below = sorted(path.rglob(f"*{documents.SUFFIX}"))
-        if not below:
-            raise NoResultsError(path)
-        return below
+        if below := sorted(path.rglob(f"*{documents.SUFFIX}")):
+            return below
+        raise NoResultsError(path)
     stacks = sorted(results.glob("*/*/"))
     if not stacks:
         raise NoResultsError(results, f"{name} is no file and no folder")

@@ -8,12 +8,12 @@ from statistics import median
 
 import scipy
 
+from allocmark.compare.judging import LARGEST
 from allocmark.compare.model import Comparison, Row
 from allocmark.schema.intervals import CONFIDENCE
 
 FOUND = 0.95
 """How often a step that matters is to be found."""
-_LARGEST = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +59,4 @@ def _sensitivity(group: str, rows: list[Row], runs: tuple[int, int]) -> Sensitiv
         count = math.ceil(2 * (wide / math.log1p(least)) ** 2 / (1 / a + 1 / b))
         needed = count if count > max(a, b) else None
     unclear = sum(row.verdict == "unclear" for row in rows)
-    return Sensitivity(group, len(rows), unclear, math.expm1(min(half, _LARGEST)), least, needed)
+    return Sensitivity(group, len(rows), unclear, math.expm1(min(half, LARGEST)), least, needed)

@@ -19,12 +19,14 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 
 from allocmark import __version__
 from allocmark.schema.documents import well_formed, write_whole
 
 FILE_NAME = "run.state"
+_when = attrgetter("started")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +134,6 @@ def _of_this_suite(folders: Sequence[Path]) -> list[RunState]:
 
 def _as_whole(state: RunState) -> RunState:
     return replace(state, whole=True, parts={})
-
-
-def _when(state: RunState) -> str:
-    return state.started
 
 
 def _new() -> RunState:

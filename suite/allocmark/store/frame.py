@@ -78,6 +78,7 @@ class _Read:
     left_out: Sequence[LeftOut]
 
 
+@no_garbage_collection()
 def load(root: Path, probes: Collection[str] | None = None, readers: int = 1) -> Store:
     """Read every document below `root`, or those of some probes only.
 
@@ -85,11 +86,6 @@ def load(root: Path, probes: Collection[str] | None = None, readers: int = 1) ->
     Raises `AllocmarkError` where there is no usable one; what is damaged, foreign, of a newer
     schema, misplaced or absurd is left out and named in `Store.left_out`.
     """
-    with no_garbage_collection():
-        return _load(root, probes, readers)
-
-
-def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
     left_out: list[LeftOut] = []
     sources: list[Source] = []
     lengths: list[int] = []
@@ -111,7 +107,11 @@ def _load(root: Path, probes: Collection[str] | None, readers: int) -> Store:
         sources.append(found.source)
     if not sources:
         raise NoResultsError(root, left_out[0].reason if left_out else "")
-    of_documents = {name: [_of_document(one, name) for one in sources] for name in DOCUMENT_COLUMNS}
+    of_folders = {"machine": [s.machine for s in sources], "stack": [s.stack_name for s in sources]}
+    of_documents = of_folders | {
+        name: [getattr(source.document, name) for source in sources]
+        for name in DOCUMENT_COLUMNS[len(of_folders) :]
+    }
     return Store(root, rows.frame(of_documents, lengths), sources, left_out)
 
 
@@ -185,13 +185,3 @@ def _absurd(value: float, minimum: float, unit: str) -> str | None:
     """Say what cannot be about a value and its smallest sample, NaN where it has none."""
     lowest = min(value, minimum) if not math.isnan(minimum) else value
     return f"{lowest:g} {unit}" if lowest < 0 and unit not in MAY_BE_NEGATIVE else None
-
-
-def _of_document(source: Source, name: str) -> Any:
-    match name:
-        case "machine":
-            return source.machine
-        case "stack":
-            return source.stack_name
-        case _:
-            return getattr(source.document, name)

@@ -19,16 +19,8 @@ _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZES = ((10 * GIB, GIB, "GiB"), (MIB, MIB, "MiB"), (KIB, KIB, "KiB"), (0, 1, "B"))
 COUNTS = frozenset(
     {
-        "count",
-        "calls",
-        "segments",
-        "retries",
-        "failures",
-        "event",
-        "events",
-        "runs",
-        "processes",
-        "threads",
+        *("count", "calls", "segments", "retries", "failures", "event", "events", "runs"),
+        *("processes", "threads"),
     }
 )
 """Units that name what is counted, as the heading above the number does."""

@@ -43,13 +43,8 @@ def runs(panel: Panel) -> tuple[Run, ...]:
         document = source.document
         held = _conditions(source)
         gpus = int(held.get("gpu_count") or 0) or _named_gpus(panel, index)
-        key = (
-            source.stack_name,
-            document.profile,
-            document.started[:10],
-            gpus,
-            int(held.get("cpu_count") or 0),
-        )
+        run = source.stack_name, document.profile, document.started[:10]
+        key = (*run, gpus, int(held.get("cpu_count") or 0))
         found.setdefault(key, set()).add(document.probe)
     return tuple(sorted(Run(*key, tuple(sorted(probes))) for key, probes in found.items()))
 
