@@ -106,7 +106,7 @@ def _check_allocmark(words: Sequence[str]) -> None:
         return
     assert own[0] in known, own[0]
     command = known[own[0]]
-    if own[0] == "dev":
+    if own[0] == "dev" and own[1:]:
         assert own[1] in command.commands, own[1]
         command = command.commands[own[1]]
     options = {name for one in command.params for name in one.opts} | {"--help"}

@@ -64,24 +64,23 @@ EXPERIMENT = "added_experiment"
 HELD_BYTES = metric(EXPERIMENT, "exact", "held_bytes", "what it holds", "bytes")
 """,
     "claims/comparison/added_claim.py": """
+from functools import partial
+
 from allocmark.claims.core.claim import Claim, Ruling, Section
 from allocmark.schema.metrics.added_experiment import EXPERIMENT, HELD_BYTES
 from allocmark.system.message import Message
 
 
-def _rule(evidence):
-    evidence.show("held", Message("what it holds"), evidence.row(HELD_BYTES, bytes=512))
-    return evidence.verdict(Ruling.HOLDS, Message("It holds {held}."), Message("It was added."))
-
-
-CLAIM = Claim(
+@partial(
+    Claim,
     id="added-claim",
-    section=Section.COMPARISON,
-    order=1000,
+    place=(Section.COMPARISON, 1000),
     statement=Message("A claim of one file is judged."),
     experiments=(EXPERIMENT,),
-    rule=_rule,
 )
+def _added(evidence):
+    evidence.show("held", Message("what it holds"), evidence.row(HELD_BYTES, bytes=512))
+    return evidence.verdict(Ruling.HOLDS, Message("It holds {held}."), Message("It was added."))
 """,
     "report/tables/added_table.py": """
 from allocmark.schema.metrics.added_experiment import HELD_BYTES
