@@ -23,16 +23,7 @@ class CupyPool(Allocator):
     tier = Tier.LIBRARY
     tracked = False
     description = Message("CuPy's memory pool")
-    capabilities = frozenset(
-        {
-            Capability.CACHE,
-            Capability.TRIM,
-            Capability.STREAMS,
-            Capability.OP,
-            Capability.RESTART,
-            Capability.EXACT,
-        }
-    )
+    capabilities = frozenset(Capability) - {Capability.RECORD_STREAM, Capability.PRIVATE_POOLS}
 
     def prepare(self) -> None:
         import_framework("cupy")

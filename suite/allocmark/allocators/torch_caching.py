@@ -21,19 +21,6 @@ from allocmark.allocators.base import (
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 from allocmark.system.message import Message
 
-_CACHING = frozenset(
-    {
-        Capability.CACHE,
-        Capability.TRIM,
-        Capability.STREAMS,
-        Capability.RECORD_STREAM,
-        Capability.OP,
-        Capability.RESTART,
-        Capability.EXACT,
-    }
-)
-
-
 CONF = "PYTORCH_CUDA_ALLOC_CONF"
 NATIVE, NO_CACHE = "torch-native", "torch-nocache"
 EXPANDABLE, DRIVER_POOL = "torch-expandable", "torch-async"
@@ -66,7 +53,7 @@ class TorchCaching(Allocator):
     """PyTorch's allocator under one ``PYTORCH_CUDA_ALLOC_CONF`` (empty: as it comes)."""
 
     framework = "torch"
-    capabilities = _CACHING | {Capability.PRIVATE_POOLS}
+    capabilities = frozenset(Capability)
     map_meter = "memory_snapshot"
     description = Message("PyTorch under the setting beside")
 
@@ -215,7 +202,7 @@ class TorchDriverPool(TorchCaching):
 
     driver_pool = True
     # What the pool holds depends on when the GPU finishes, and it has no block map.
-    capabilities = _CACHING - {Capability.EXACT}
+    capabilities = frozenset(Capability) - {Capability.EXACT, Capability.PRIVATE_POOLS}
 
     def stats(self) -> Stats:
         """Return the counters this backend keeps; it leaves the others at zero."""

@@ -121,14 +121,9 @@ class QuietCores:
     def __exit__(self, *error: object) -> None:
         os.sched_setaffinity(0, self._allowed)
 
-    @property
-    def refused_share(self) -> float:
-        """The share of readings that were refused."""
-        return self.refused / max(1, self.taken + self.refused)
-
     def tell(self, note: Callable[[str, float], None]) -> None:
         """Note what belongs to the conditions of the readings."""
-        note(notes.REFUSED_READINGS, round(self.refused_share, 3))
+        note(notes.REFUSED_READINGS, round(self.refused / max(1, self.taken + self.refused), 3))
         note(notes.CORE_SPEED_NS, self.core_speed_ns)
         if self._speeds_ns:
             note(notes.CORE_SPEED_SEEN_NS, statistics.median(self._speeds_ns))

@@ -20,9 +20,9 @@ from allocmark.experiments.core.experiment import PROFILES
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome
 from allocmark.experiments.latency import misses
-from allocmark.experiments.latency.cells import CELLS, CallCell, expected, why_empty
+from allocmark.experiments.latency.cells import CELLS, SIZES, CallCell, expected, why_empty
 from allocmark.experiments.latency.check import EMPTY_PAIR_NS
-from allocmark.experiments.latency.experiment import EXPERIMENT, SIZES, Latency
+from allocmark.experiments.latency.experiment import EXPERIMENT, Latency
 from allocmark.experiments.latency.hits import _completed, _Readings, _visits, measure_hits
 from allocmark.experiments.latency.levels import Bench
 from allocmark.experiments.latency.misses import measure_misses

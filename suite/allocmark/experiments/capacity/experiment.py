@@ -36,7 +36,6 @@ from allocmark.experiments.shared.ballast import Ballast
 from allocmark.experiments.shared.capacity_search import (
     CONFIRMING_RUNS,
     STEPS,
-    Found,
     smallest_capacity,
 )
 from allocmark.experiments.shared.event_replay import Replay, Script, open_streams, replay
@@ -219,40 +218,32 @@ class _Search:
             task.steps_within(seconds),
             upper_first=not task.cached,
         )
-        self._series(recorder)
         axes = {"workload": task.workload}
+        recorder.series(
+            metrics.SEARCH,
+            axes,
+            capacity=self._free,
+            completed=[int(run.completed) for run in self._runs],
+            events=[run.events_done for run in self._runs],
+        )
         measured: dict[Metric, float] = {
             metrics.RESOLUTION_BYTES: found.resolution_bytes,
             metrics.UNLIMITED_DEVICE_BYTES: task.unlimited_bytes,
             metrics.SEARCH_RUNS: len(found.tried),
         }
         if found.capacity_bytes is None:
-            reason = _nothing_completed(found, self._runs[-1])
-            recorder.unfilled(
-                [(axes, (metrics.SMALLEST_CAPACITY_BYTES, metrics.CAPACITY_RATIO))], reason
+            empty = metrics.SMALLEST_CAPACITY_BYTES, metrics.CAPACITY_RATIO
+            reason = (
+                f"did not complete even with {found.tried[-1][0]} bytes, more than it holds "
+                f"without a limit: {self._runs[-1].error}"
             )
+            recorder.unfilled([(axes, empty)], reason)
         else:
             measured[metrics.SMALLEST_CAPACITY_BYTES] = found.capacity_bytes
             measured[metrics.CAPACITY_RATIO] = found.capacity_bytes / live_peak
         for metric, value in measured.items():
             flags = found.flags if metric is metrics.SMALLEST_CAPACITY_BYTES else ()
             recorder.figure(metric.figure(METER, axes, value, [value], flags=flags))
-
-    def _series(self, recorder: Recorder) -> None:
-        recorder.series(
-            metrics.SEARCH,
-            {"workload": self._task.workload},
-            capacity=self._free,
-            completed=[int(run.completed) for run in self._runs],
-            events=[run.events_done for run in self._runs],
-        )
-
-
-def _nothing_completed(found: Found, last: Replay) -> str:
-    return (
-        f"did not complete even with {found.tried[-1][0]} bytes, more than it holds without a "
-        f"limit: {last.error}"
-    )
 
 
 EXPERIMENT = Capacity()

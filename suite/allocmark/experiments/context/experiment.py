@@ -40,8 +40,6 @@ from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import context as metrics
 
-__all__ = ["EXPERIMENT", "Context"]
-
 COLD = "cold"
 _COLD_LIMIT_S, _LIMIT_S = 60.0, 120.0
 _FULL = "full"

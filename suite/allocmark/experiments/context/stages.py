@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from allocmark.experiments.context.subjects import Step, Subject, subject_of
+from allocmark.experiments.context.subjects import Subject, subject_of
 from allocmark.experiments.core.recorder import CLOCK, Recorder, in_words
 from allocmark.experiments.core.request import Request
 from allocmark.meters.memory import MemoryMeters, Reading, settled
@@ -58,7 +58,9 @@ def measure_stages(
             continue
         with recorder.stage(stage):
             try:
-                seconds = _timed(step)
+                begin = time.perf_counter()
+                step()
+                seconds = time.perf_counter() - begin
             except Exception as error:
                 failed = in_words(error)
                 log.missing(stage, failed)
@@ -80,13 +82,6 @@ def _axes(metric: Metric, stage: str, loading: str, meter: str) -> dict[str, Axi
     """Return the axes of one cell; a time has one meter, which is therefore no axis."""
     axes: dict[str, Axis] = {"stage": stage, "module_loading": loading, "meter": meter}
     return {axis: axes[axis] for axis in metric.axes}
-
-
-def _timed(step: Step) -> float:
-    assert not isinstance(step, str)
-    begin = time.perf_counter()
-    step()
-    return time.perf_counter() - begin
 
 
 class _Log:

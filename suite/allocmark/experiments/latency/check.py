@@ -38,8 +38,8 @@ def measure_cost(bench: Bench, batches: int, recorder: Recorder) -> None:
         loop = bench.loops.get(level)
         if loop is None:
             why = bench.why_empty(CallCell(metrics.MISS, metrics.PAIR, level, metrics.HOST)) or ""
-            for metric in (metrics.EMPTY_PAIR_NS, metrics.CLOCK_NS):
-                recorder.figure(metric.missing(why, {"level": level}))
+            costs = metrics.EMPTY_PAIR_NS, metrics.CLOCK_NS
+            recorder.unfilled([({"level": level}, costs)], why)
             continue
         empty, pairs = _empty(bench, loop)
         taken = bench.quiet.take(partial(empty.pairs, 0, pairs), batches)
@@ -66,8 +66,7 @@ def measure_check(bench: Bench, batches: int, recorder: Recorder) -> None:
         try:
             figures = _check(bench, size, batches)
         except NotMeasurableError as error:
-            for metric in CROSS_CHECK:
-                recorder.figure(metric.missing(str(error), {"bytes": size}))
+            recorder.unfilled([({"bytes": size}, CROSS_CHECK)], str(error))
         else:
             for figure in figures:
                 recorder.figure(figure)

@@ -22,20 +22,15 @@ turns over all sizes; in ``complete`` cells single calls. Misses, releases: sing
 of them in `samples`, whose minimum, maximum and count are meant to be shown; the two levels take
 turns. First: one reading. Libraries beside the base allocators are read up to 8 GiB.
 
-Further figures are in docs/metrics.md: among them ``call_p99_ns`` (hits, `samples` and `counts` are
-the lossless histogram), what the loops themselves cost (flag ``over-20-ns``), and a torch hit as a
-program part reads it that shares no code with the loop (flag ``over-10-percent``).
+Further figures are in docs/metrics.md; `samples` and `counts` of ``call_p99_ns`` are the lossless
+histogram of hits.
 
 Nothing is subtracted from anything. All but single cold calls are read on quiet cores
 (`allocmark.meters.quiet`), cells that found too few of them are flagged ``noisy-cpu``. Hits, also
 until completion, and all that is read of loops and clocks, need the core alone and are given at one
 core speed: each reading times ``core pace ns`` over what the core's chain of multiplications took
 beside it (the meter says so). All else is given as read. The process runs without randomized
-addresses, where the system lets it. Notes: ``clock`` (the native clock), ``cpus`` (how many the
-measuring thread may run on), ``refused readings`` (the share that was not taken because the core
-was disturbed), ``core pace ns`` (this machine's, see `core_speed_ns`), ``core pace seen ns`` (the
-median during the readings: a hit as the clock saw it is the figure times the second over the
-first), ``address layout``.
+addresses, where the system lets it. Notes: see `schema.notes`.
 """
 
 from __future__ import annotations
@@ -50,7 +45,7 @@ from allocmark.experiments.core.experiment import Profile
 from allocmark.experiments.core.outcomes import fill
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
-from allocmark.experiments.latency.cells import CELLS, CROSS_SIZES, SIZES, expected
+from allocmark.experiments.latency.cells import SIZES, expected
 from allocmark.experiments.latency.check import measure_check, measure_cost
 from allocmark.experiments.latency.hits import measure_hits
 from allocmark.experiments.latency.levels import Bench
@@ -62,8 +57,6 @@ from allocmark.schema.metrics import latency as metrics
 from allocmark.system.address_layout import address_layout
 from allocmark.system.garbage import no_garbage_collection
 from allocmark.system.units import GIB
-
-__all__ = ["CELLS", "CROSS_SIZES", "EXPERIMENT", "SIZES", "Latency"]
 
 _LARGEST_OF_TIER = {Tier.LIBRARY: 8 * GIB}
 """A larger block takes the driver the same, whoever asks: the base allocators show how long."""

@@ -81,17 +81,15 @@ def measure_hits(bench: Bench, parameters: Mapping[str, Any], recorder: Recorder
                 _record(readings[bench.read_as(level), size], cell, size, recorder)
             else:
                 host = (metrics.CALL_NS, metrics.CALL_P99_NS)
-                for metric in host if wait == metrics.HOST else host[:1]:
-                    recorder.figure(metric.missing(why, cell.axes(size)))
+                empty = host if wait == metrics.HOST else host[:1]
+                recorder.unfilled([(cell.axes(size), empty)], why)
 
 
 def _visits(sizes: Sequence[int]) -> list[tuple[int, float]]:
     """Return which sizes to visit in turn, each with the share of its readings to take then."""
     small = [size for size in sizes if size < _ONCE_FROM_BYTES]
-    large = [size for size in sizes if size >= _ONCE_FROM_BYTES]
-    return [(size, 1 / _ROUNDS) for _ in range(_ROUNDS) for size in small] + [
-        (size, 1.0) for size in large
-    ]
+    large = [(size, 1.0) for size in sizes if size >= _ONCE_FROM_BYTES]
+    return [(size, 1 / _ROUNDS) for _ in range(_ROUNDS) for size in small] + large
 
 
 def _visit(

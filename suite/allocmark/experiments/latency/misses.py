@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
@@ -108,12 +108,9 @@ def _record(
             recorder.figure(metrics.CALL_NS.missing(why, axes))
             continue
         found = readings[bench.read_as(level)].of(path, call)
-        samples = list(_part(found, wait))
+        host = wait == metrics.HOST
+        samples = [timed.host_ns if host else timed.complete_ns for timed in found]
         meter = bench.loops[level].meter
         if path == metrics.GIVE_BACK:
             meter = bench.release_meter or meter
         recorder.figure(metrics.CALL_NS.sampled(meter, axes, samples))
-
-
-def _part(found: list[Timed], wait: str) -> Iterator[float]:
-    return (timed.host_ns if wait == "host" else timed.complete_ns for timed in found)

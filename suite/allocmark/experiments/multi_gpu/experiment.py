@@ -31,8 +31,6 @@ from allocmark.schema.figure import Figure
 from allocmark.schema.metrics import multi_gpu as metrics
 from allocmark.system.errors import NotMeasurableError
 
-__all__ = ["EXPERIMENT", "SUBJECTS", "MultiGpu"]
-
 TORCH, RUNTIME = "torch", "runtime"
 SUBJECTS = (*MODES, TORCH, EXPANDABLE, RUNTIME)
 _COLD_FULL = 3

@@ -6,7 +6,7 @@ a column of the table with figures of the default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from allocmark.allocators.base import Allocator
@@ -28,7 +28,8 @@ def setting_in_force(allocator: Allocator) -> str:
         return allocator.setting() or variables or "as it comes"
     torch = import_torch()
     if _NO_CACHE in allocator.environment:
-        _check_uncached(allocator, torch)
+        if _with_a_block(allocator, torch.cuda.memory_reserved):
+            raise NotMeasurableError(f"{_NO_CACHE} is set, and torch caches all the same")
         return variables
     conf = allocator.environment.get(CONF, "")
     wanted = dict(pair.split(":", 1) for pair in conf.split(",") if ":" in pair)
@@ -81,20 +82,18 @@ def _idle(wanted: Mapping[str, str], torch: Any) -> str:
 
 def _check_expandable(allocator: Allocator, torch: Any) -> None:
     """Make one segment: where the driver has no virtual memory management torch only warns."""
-    block = allocator.alloc(_PROBE_BYTES)
-    expandable = any(s.get("is_expandable", True) for s in torch.cuda.memory_snapshot())
-    allocator.free(block)
-    allocator.restart()
+    segments = _with_a_block(allocator, torch.cuda.memory_snapshot)
+    expandable = any(segment.get("is_expandable", True) for segment in segments)
     _demand("expandable_segments", "True", str(expandable))
 
 
-def _check_uncached(allocator: Allocator, torch: Any) -> None:
+def _with_a_block(allocator: Allocator, read: Callable[[], Any]) -> Any:
+    """Return what is read while a block is alive; the allocator is clean again afterwards."""
     block = allocator.alloc(_PROBE_BYTES)
-    reserved = torch.cuda.memory_reserved()
+    found = read()
     allocator.free(block)
     allocator.restart()
-    if reserved:
-        raise NotMeasurableError(f"{_NO_CACHE} is set, and torch caches all the same")
+    return found
 
 
 def _demand(name: str, wanted: str, found: str) -> None:

@@ -183,7 +183,7 @@ class _Run:
         self.held: list[int | None] = [None] * (max(script.blocks, default=-1) + 1)
         """The address of each block that is alive."""
         self._home = [0] * len(self.held)  # The stream each block was allocated on.
-        self._waits = _Waits(allocator)
+        self._waits = Waits(allocator)
 
     def go(
         self, observe: Observer | None, points: Sequence[int], last: int | None = None
@@ -253,7 +253,7 @@ class _Run:
         self._waits.close()
 
 
-class _Waits:
+class Waits:
     """Lets one stream wait for another, with one CUDA event that is recorded anew each time."""
 
     def __init__(self, allocator: Allocator) -> None:

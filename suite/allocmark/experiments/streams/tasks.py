@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
+from ctypes import c_int, c_size_t, c_void_p
 from itertools import product
 
 from allocmark.allocators.base import Allocator, Capability, Stats
 from allocmark.cuda import runtime
 from allocmark.experiments.core.recorder import Cell, Recorder, in_words
-from allocmark.experiments.shared.event_replay import restart
+from allocmark.experiments.shared.event_replay import Waits, restart
 from allocmark.meters.quiet import CoreState, QuietCores
 from allocmark.schema.figure import Axis, Kind
 from allocmark.schema.flags import NOISY_CPU
@@ -27,7 +27,6 @@ _ONE_SHOT_REPEATS = 4
 """Fewer than the others get: each leaves 16 streams behind, and the driver waits for them all."""
 _QUIET_TASKS = 24
 """Where fewer came from a quiet core, the least disturbed of the others are taken too."""
-_DISABLE_TIMING = 2
 _SCRATCH_BYTES = 256 * MIB
 """What a task makes the GPU write besides its block: some 70 microseconds of an H200, longer than
 the host takes for a task, so that frees find the GPU still at work."""
@@ -114,8 +113,7 @@ class _Gpu:
 
     def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
-        self._event = c_void_p()
-        runtime.call("cudaEventCreateWithFlags", byref(self._event), c_uint(_DISABLE_TIMING))
+        self.waits = Waits(allocator)
         self._next = max(COUNTS) + 1
         # The driver's, not the allocator's: it must not show in what the allocator holds.
         self._scratch = runtime.malloc(_SCRATCH_BYTES)
@@ -124,7 +122,7 @@ class _Gpu:
         """Wait for the work and give back what it needed."""
         runtime.synchronize()
         runtime.free(self._scratch)
-        runtime.call("cudaEventDestroy", self._event)
+        self.waits.close()
 
     def new_streams(self, count: int) -> list[int]:
         """Make streams that nobody has used."""
@@ -138,12 +136,6 @@ class _Gpu:
         handle = c_void_p(self._allocator.stream_handle(stream))
         for start, length in ((self._scratch, _SCRATCH_BYTES), (block, size_bytes)):
             runtime.call("cudaMemsetAsync", c_void_p(start), c_int(0), c_size_t(length), handle)
-
-    def wait(self, stream: int, other: int) -> None:
-        """Let `stream` wait for what `other` was asked so far."""
-        handle, awaited = (c_void_p(self._allocator.stream_handle(s)) for s in (stream, other))
-        runtime.call("cudaEventRecord", self._event, awaited)
-        runtime.call("cudaStreamWaitEvent", handle, self._event, c_uint(0))
 
 
 _Run = tuple[list[tuple[CoreState, float]], Stats]
@@ -182,7 +174,7 @@ def _hand_off(allocator: Allocator, gpu: _Gpu, size: int, stream: int, user: int
     begin = _now()
     block = allocator.alloc_shared(size, stream)
     taken = _now() - begin
-    gpu.wait(user, stream)
+    gpu.waits.wait(stream, user)
     gpu.write(block, size, user)
     begin = _now()
     allocator.record_stream(block, user)

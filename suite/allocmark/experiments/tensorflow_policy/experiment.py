@@ -28,8 +28,6 @@ from allocmark.experiments.tensorflow_policy.steps import Cold, Steps, WithoutRe
 from allocmark.machine.frameworks import why_absent
 from allocmark.schema.metrics import tensorflow_policy as metrics
 
-__all__ = ["EXPERIMENT", "TensorFlowPolicy"]
-
 _COLD_FULL, _COLD_QUICK = 6, 3
 """Six have an interval of the median; a process takes seconds, and most of them to import."""
 

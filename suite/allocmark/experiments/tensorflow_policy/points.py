@@ -95,15 +95,10 @@ class Points(PolicyPart):
 
 def _compare(other_way: Worker, watch: Watch, readings: Readings, recorder: Recorder) -> None:
     axes: dict[str, Axis] = {"way": other_way.way}
-    again = dict(
-        walk(other_way, watch, (metrics.IMPORTED, metrics.LISTED, *COMPARED, metrics.ENDED))
-    )
+    points = metrics.IMPORTED, metrics.LISTED, *COMPARED, metrics.ENDED
+    both: tuple[Readings, ...] = readings, dict(walk(other_way, watch, points))
     pairs = [
-        (
-            added(readings, point, metrics.IMPORTED, NVML_DEVICE),
-            added(again, point, metrics.IMPORTED, NVML_DEVICE),
-        )
-        for point in COMPARED
+        [added(each, point, metrics.IMPORTED, NVML_DEVICE) for each in both] for point in COMPARED
     ]
     reasons = [value for pair in pairs for value in pair if isinstance(value, str)]
     if reasons:

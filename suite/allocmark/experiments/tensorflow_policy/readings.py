@@ -128,11 +128,8 @@ def added(readings: Readings, point: str, since: str, meter: str) -> int | str:
     if meter == NVML_PROCESS:
         # NVML lists a process while it has a context: before and after, it holds nothing.
         begin = 0 if since == metrics.IMPORTED and isinstance(begin, str) else begin
-        end = (
-            0
-            if point in (metrics.IMPORTED, metrics.LISTED, metrics.ENDED) and isinstance(end, str)
-            else end
-        )
+        without = point in (metrics.IMPORTED, metrics.LISTED, metrics.ENDED)
+        end = 0 if without and isinstance(end, str) else end
     if isinstance(end, str):
         return end
     return begin if isinstance(begin, str) else end - begin
