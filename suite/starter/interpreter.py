@@ -7,6 +7,7 @@ import importlib.util
 import re
 import site
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,10 +58,8 @@ def site_folders() -> list[str]:
 
 def _version(distributions: tuple[str, ...]) -> str:
     for name in distributions:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return "unknown"
 
 

@@ -97,12 +97,19 @@ def record_workloads(
     jobs: Annotated[int, typer.Option(help="Processes at a time.")] = 1,
 ) -> None:
     """Record the allocations of the suite's programs on this machine's GPU."""
-    from allocmark.tools.record_workloads import RecordingPlan, record_all
+    from allocmark.tools.record_workloads import record_all
 
-    plan = RecordingPlan(
-        out, programs=program, settings=setting, steps=steps, device=device, twice=twice, jobs=jobs
+    code = record_all(
+        out,
+        typer.echo,
+        programs=program,
+        settings=setting,
+        steps=steps,
+        device=device,
+        twice=twice,
+        jobs=jobs,
     )
-    raise typer.Exit(record_all(plan, typer.echo))
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -19,13 +19,7 @@ from allocmark.machine.places import CONFIG, found_project, reports_beside, resu
 from allocmark.measure.run import Plan, carry_out
 from allocmark.measure.run_outcome import raise_if_nothing_measured
 from allocmark.measure.stopping import RunStoppedError, stoppable
-from allocmark.system.errors import (
-    DISK_FULL,
-    AllocmarkError,
-    DiskFullError,
-    UnknownNameError,
-    lookup,
-)
+from allocmark.system.errors import DISK_FULL, AllocmarkError, DiskFullError, lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +50,8 @@ def run(options: RunOptions) -> Path:
     Raises `AllocmarkError` for names that do not exist, where the run was stopped, and where
     nothing of it could be measured, or of an experiment that is named or that the user can mend.
     """
-    profile = _profile(options)
+    profile = lookup("profile", options.profile, PROFILES)
+    profile = replace(profile, patient=options.names_documents)
     results = results_folder(options.results)
     report = reports_beside(results)
     if report.exists() and not report.is_dir():
@@ -70,11 +65,6 @@ def run(options: RunOptions) -> Path:
         page = _reported(results)
     raise_if_nothing_measured(paths, options.experiments, page, each=options.names_documents)
     return page
-
-
-def _profile(options: RunOptions) -> Profile:
-    profile = lookup("profile", options.profile, PROFILES)
-    return replace(profile, patient=options.names_documents)
 
 
 def _whole(options: RunOptions, profile: Profile, results: Path) -> list[Path]:
@@ -137,8 +127,7 @@ def _subjects(options: RunOptions, own: set[str]) -> list[str] | None:
     of_each = {each.name: each.subjects(list(known.values()), every) for each in catalog.in_suite()}
     possible = dict.fromkeys(known) | dict.fromkeys(name for s in of_each.values() for name in s)
     for name in options.subjects:
-        if name not in possible:
-            raise UnknownNameError("allocator or subject", name, list(possible))
+        lookup("allocator or subject", name, possible)
     for experiment in options.experiments if options.subjects else ():
         if not set(options.subjects) & set(of_each[experiment]):
             raise AllocmarkError(

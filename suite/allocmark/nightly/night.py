@@ -126,8 +126,8 @@ def _gate(options: NightOptions, night: Night) -> Night:
     candidates = [run for run in runs_below(night.results) if run.finished]
     if not candidates:
         raise AllocmarkError(f"{night.folder} holds no run that ended: delete it and start again")
-    held = [_gated(options, night, candidate, earlier, rules) for candidate in candidates]
-    gates = [pair for pair in held if pair is not None]
+    held = (_gated(options, night, candidate, earlier, rules) for candidate in candidates)
+    gates = [pair for pair in held if pair]
     if not gates:
         write_whole(night.folder / SUMMARY, first_night(night).encode())
         return night.with_step("gated", "first")

@@ -104,9 +104,8 @@ class ReplayAnswer:
         """
         own = self.recorded
         if own is None:
-            return (
-                "the setting of the recorded run is not known: nothing to hold the replay against"
-            )
+            known = "the setting of the recorded run is not known"
+            return f"{known}: nothing to hold the replay against"
         on_card = self.card_is_recorded and own.figure("capacity_bytes") is not None
         if self.recording.counted.get("retries") and not on_card:
             return (
@@ -124,14 +123,10 @@ class ReplayAnswer:
                 words.append(same if was == now else off)
         if self.recording.failed and on_card:
             was, now = self.recording.failed[-1].event, own.figure("failed_event")
-            words.append(
-                "it fails at the recorded event"
-                if was == now
-                else f"recorded failure at event {was}, replayed: {'none' if now is None else now}"
-            )
-        return f"replay under {own.name}: " + (
-            "; ".join(words) or "nothing was recorded to compare"
-        )
+            off = f"recorded failure at event {was}, replayed: {'none' if now is None else now}"
+            words.append("it fails at the recorded event" if was == now else off)
+        compared = "; ".join(words) or "nothing was recorded to compare"
+        return f"replay under {own.name}: {compared}"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, the maps left out."""
@@ -154,12 +149,8 @@ class ReplayAnswer:
         }
 
 
-_COMPARED = {
-    "peak_reserved_bytes": "peak reserved",
-    "peak_segments": "segments",
-    "driver_allocs": "driver allocations",
-    "retries": "retries",
-}
+_COMPARED = {"peak_reserved_bytes": "peak reserved", "peak_segments": "segments",
+             "driver_allocs": "driver allocations", "retries": "retries"}  # fmt: skip
 
 
 def _setting_json(answer: SettingAnswer) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from allocmark.system.units import GIB, MIB, format_bytes
 
 _WIDTH, _HEIGHT = 900, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 30, 10, 40
+_WIDE, _HIGH = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 _TICKS = 5
 _CELLS, _ROW, _GAP = 450, 12, 3
 _MOST_ROWS = 40
@@ -44,22 +45,21 @@ def curves(
     # A card far above everything would press the curves flat: it is left out then.
     shown = limit if limit and limit[1] < 2 * most else None
     top = max(most, shown[1] if shown else 0) * 1.05
-    wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
     def x(event: float) -> float:
-        return round(_LEFT + wide * event / last, 1)
+        return round(_LEFT + _WIDE * event / last, 1)
 
     def y(value: float) -> float:
-        return round(_TOP + high * (1 - value / top), 1)
+        return round(_TOP + _HIGH * (1 - value / top), 1)
 
-    right, bottom = _WIDTH - _RIGHT, _TOP + high
+    right, bottom = _WIDTH - _RIGHT, _TOP + _HIGH
     parts = [_open(_WIDTH, _HEIGHT, "Memory over the events of the recording")]
     for tick in np.linspace(0, top, _TICKS).tolist():
         parts.append(_line("grid", _LEFT, y(tick), right, y(tick)))
         parts.append(_text(_LEFT - 6, y(tick) + 4, _axis(tick), "end"))
     for tick in np.linspace(0, last, _TICKS).tolist():
         parts.append(_text(x(tick), bottom + 18, f"{tick:.0f}", "middle"))
-    parts.append(_text(_LEFT + wide / 2, bottom + 34, "event", "middle"))
+    parts.append(_text(_LEFT + _WIDE / 2, bottom + 34, "event", "middle"))
     for line in lines:
         points = " ".join(f"{x(e)},{y(v)}" for e, v in zip(line.events, line.values, strict=True))
         title = f"<title>{escape(line.name)}</title>"
@@ -108,13 +108,12 @@ def over_time(events: Sequence[float], cells: Sequence[float]) -> str:
     """
     drawn = np.array(cells, np.int64).reshape(len(events), -1)
     count = drawn.shape[1]
-    wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-    step, cell = wide / len(events), high / count
+    step, cell = _WIDE / len(events), _HIGH / count
     paths: dict[int, list[str]] = {kind: [] for kind in range(1, len(KINDS) + 1)}
     for column, kinds in enumerate(drawn):
         for kind, start, end in _runs(kinds):
             if kind:
-                x, y = _LEFT + column * step, _TOP + high - end * cell
+                x, y = _LEFT + column * step, _TOP + _HIGH - end * cell
                 tall = (end - start) * cell
                 # A hair wider than its column: no ground shines through between two of them.
                 paths[kind].append(f"M{x:.1f} {y:.1f}h{step + 0.3:.1f}v{tall:.1f}H{x:.1f}z")
@@ -124,9 +123,9 @@ def over_time(events: Sequence[float], cells: Sequence[float]) -> str:
             parts.append(f'<path class="{KINDS[kind - 1]}" d="{"".join(path)}"/>')
     for share in np.linspace(0, 1, _TICKS).tolist():
         event = events[round(share * (len(events) - 1))]
-        parts.append(_text(_LEFT + share * wide, _TOP + high + 18, f"{event:.0f}", "middle"))
-    parts.append(_text(_LEFT + wide / 2, _TOP + high + 34, "event", "middle"))
-    parts.append(_text(_LEFT - 6, _TOP + high / 2, "address", "end"))
+        parts.append(_text(_LEFT + share * _WIDE, _TOP + _HIGH + 18, f"{event:.0f}", "middle"))
+    parts.append(_text(_LEFT + _WIDE / 2, _TOP + _HIGH + 34, "event", "middle"))
+    parts.append(_text(_LEFT - 6, _TOP + _HIGH / 2, "address", "end"))
     return "\n".join([*parts, "</svg>"])
 
 

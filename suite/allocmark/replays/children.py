@@ -73,7 +73,10 @@ class _Emulated:
             try:
                 return list(pool.map(self._one, chosen))
             except BaseException:
-                self._stop()
+                with self._lock:
+                    self._stopped = True
+                    for child in self._running:
+                        child.kill()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
@@ -93,9 +96,3 @@ class _Emulated:
                 self._running.discard(child)
         self._tell(setting)
         return outcome
-
-    def _stop(self) -> None:
-        with self._lock:
-            self._stopped = True
-            for child in self._running:
-                child.kill()

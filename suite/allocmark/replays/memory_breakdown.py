@@ -8,6 +8,7 @@ free*: freed by the program, but another stream may still use it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from allocmark.recording.importers.recording import BlockMap, Recording
 FREE, LIVE, PENDING_FREE = 0, 1, 2
 _ADDRESS, _SIZE, _REQUESTED, _STATE, _BLOCK = range(5)
 _MOST = 5
+_Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def break_down(found: BlockMap, recording: Recording) -> MemoryBreakdown:
     )
 
 
-def _holders(live: NDArray[np.int64], recording: Recording) -> list[Holder]:
+def _holders(live: _Rows, recording: Recording) -> list[Holder]:
     """Return who holds live memory, by the place in the program, most first."""
     sizes: dict[tuple[str, ...], list[int]] = {}
     for size, block in live[:, (_SIZE, _BLOCK)].tolist():
@@ -114,21 +116,17 @@ def _holders(live: NDArray[np.int64], recording: Recording) -> list[Holder]:
 
 
 def _pins(
-    segments: NDArray[np.int64],
-    blocks: NDArray[np.int64],
-    of_segment: NDArray[np.int64],
-    split_in: NDArray[np.int64],
-    recording: Recording,
+    segments: _Rows, blocks: _Rows, of_segment: _Rows, split_in: _Rows, recording: Recording
 ) -> list[Pin]:
     """Return who keeps split memory, by the place in the program, most first."""
-    sizes: dict[tuple[str, ...], list[int]] = {}
-    kept: dict[tuple[str, ...], set[int]] = {}
+    sizes: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    kept: defaultdict[tuple[str, ...], set[int]] = defaultdict(set)
     pinning = (blocks[:, _STATE] != FREE) & (split_in[of_segment] > 0)
     rows = zip(blocks[pinning].tolist(), of_segment[pinning].tolist(), strict=True)
     for (_address, size, _requested, _state, block), segment in rows:
         stack = tuple(recording.stack(block))
-        sizes.setdefault(stack, []).append(size)
-        kept.setdefault(stack, set()).add(segment)
+        sizes[stack].append(size)
+        kept[stack].add(segment)
     found = [
         Pin(
             stack,
@@ -144,11 +142,7 @@ def _pins(
 
 
 def _worst(
-    segments: NDArray[np.int64],
-    blocks: NDArray[np.int64],
-    of_segment: NDArray[np.int64],
-    split_in: NDArray[np.int64],
-    recording: Recording,
+    segments: _Rows, blocks: _Rows, of_segment: _Rows, split_in: _Rows, recording: Recording
 ) -> list[PinnedSegment]:
     """Return the segments with most split memory, with their blocks, the largest first."""
     found = []

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from allocmark.compare import noise
 from allocmark.compare.judging import judge
@@ -40,6 +41,7 @@ MOST_SPLITS = 6
 """So many ways of dealing the runs are tried for each design, figure by figure."""
 MOST_OF_MEANS = 20
 """So many are tried for the means, which are few."""
+_Ruled = Sequence[tuple[FigurePair, Rule]]
 
 
 @dataclass
@@ -93,7 +95,7 @@ def simulate(
     return power
 
 
-def _exact(power: Power, both: Sequence[tuple[FigurePair, Rule]]) -> None:
+def _exact(power: Power, both: _Ruled) -> None:
     power.exact_alarms.add(_changed(_verdicts(both)), len(both))
     # An integer so large that one more is no other number is nothing that is counted.
     small = [(c, r) for c, r in both if all(abs(f.value or 0) < 2**50 for f in c.b.values())]
@@ -103,10 +105,7 @@ def _exact(power: Power, both: Sequence[tuple[FigurePair, Rule]]) -> None:
 
 
 def _sampled(
-    power: Power,
-    both: Sequence[tuple[FigurePair, Rule]],
-    steps: Sequence[float],
-    generator: np.random.Generator,
+    power: Power, both: _Ruled, steps: Sequence[float], generator: np.random.Generator
 ) -> None:
     for (_, rule), verdict in zip(both, _verdicts(both), strict=True):
         power.groups[rule.group].alarms.add(verdict in CHANGED, 1)
@@ -121,11 +120,7 @@ def _sampled(
 
 
 def _planted(
-    power: Power,
-    both: Sequence[tuple[FigurePair, Rule]],
-    step: float,
-    chosen: Sequence[bool] | np.ndarray[tuple[int], np.dtype[np.bool_]],
-    together: bool,
+    power: Power, both: _Ruled, step: float, chosen: NDArray[np.bool_], together: bool
 ) -> None:
     changed = [
         (plant(pair, 1 + step) if planted else pair, rule)
@@ -244,7 +239,7 @@ def _zero(pair: FigurePair) -> bool:
     return any((f.value or 0) <= 0 for f in [*pair.a.values(), *pair.b.values()])
 
 
-def _verdicts(both: Sequence[tuple[FigurePair, Rule]]) -> list[str]:
+def _verdicts(both: _Ruled) -> list[str]:
     return [j.verdict for j in judge([c for c, _ in both], [r for _, r in both])]
 
 

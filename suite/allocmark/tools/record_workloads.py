@@ -14,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark.allocators import registry
@@ -54,19 +53,12 @@ def run(name: str, setting: str, out: Path, steps: int | None = None, device: in
     allocator = lookup("torch setting", setting, settings())
     # What the user exported for other programs must not change what is recorded.
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTORCH_")}
-    request = {"name": name, "setting": setting, "steps": steps, "device": device}
+    request = {"name": name, "setting": setting, "steps": steps, "device": device, "out": str(out)}
+    command = [sys.executable, "-m", "allocmark.tools.recording_process", json.dumps(request)]
+    variables = {**clean, **allocator.environment}
     try:
         ended = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "allocmark.tools.recording_process",
-                json.dumps({**request, "out": str(out)}),
-            ],
-            env={**clean, **allocator.environment},
-            capture_output=True,
-            timeout=_LIMIT_S,
-            check=False,
+            command, env=variables, capture_output=True, timeout=_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise AllocmarkError(f"{name} under {setting} took longer than {_LIMIT_S} s") from error
@@ -89,40 +81,40 @@ def record_twice(name: str, out: Path, steps: int | None = None, device: int = 0
             raise AllocmarkError(f"{name} does not repeat: two recordings differ in {column}")
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingPlan:
-    """What to record, where to, and how; all programs, under `NATIVE`, unless they are named."""
+def record_all(
+    out: Path,
+    say: Callable[[str], None],
+    *,
+    programs: Sequence[str] | None,
+    settings: Sequence[str] | None,
+    steps: int | None,
+    device: int,
+    twice: bool,
+    jobs: int,
+) -> int:
+    """Record all programs, under `NATIVE`, unless they are named; returns the exit code.
 
-    out: Path
-    programs: Sequence[str] | None = None
-    settings: Sequence[str] | None = None
-    steps: int | None = None
-    device: int = 0
-    twice: bool = False
-    jobs: int = 1
-
-
-def record_all(plan: RecordingPlan, say: Callable[[str], None]) -> int:
-    """Record; one failure does not keep the others from being recorded. Returns the exit code."""
-    work = [(n, s) for s in plan.settings or [NATIVE] for n in plan.programs or NAMES]
-    plan.out.mkdir(parents=True, exist_ok=True)
+    One failure does not keep the others from being recorded.
+    """
+    work = [(n, s) for s in settings or [NATIVE] for n in programs or NAMES]
+    out.mkdir(parents=True, exist_ok=True)
 
     def record(name: str, setting: str) -> AllocmarkError | None:
         try:
-            if plan.twice and setting == NATIVE:
-                record_twice(name, plan.out, plan.steps, plan.device)
+            if twice and setting == NATIVE:
+                record_twice(name, out, steps, device)
             else:
-                run(name, setting, plan.out, plan.steps, plan.device)
+                run(name, setting, out, steps, device)
         except AllocmarkError as error:
             return error
         return None
 
     code = EXIT_FINE
-    with ThreadPoolExecutor(plan.jobs) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         failures = pool.map(record, *zip(*work, strict=True))
         for (name, setting), error in zip(work, failures, strict=True):
             if error is None:
-                say(f"{name} under {setting}: {_summary(plan.out / f'{name}.{setting}.json')}")
+                say(f"{name} under {setting}: {_summary(out / f'{name}.{setting}.json')}")
             else:
                 print(user_message(error), file=sys.stderr)
                 code = max(code, error.exit_code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
@@ -25,9 +26,8 @@ def plant(pair: FigurePair, factor: float) -> FigurePair:
 
 def counted_up(pair: FigurePair) -> FigurePair:
     """Return the pair with one more in B, for figures that are counted."""
-    return replace(
-        pair, b={run: replace(f, value=f.value and f.value + 1) for run, f in pair.b.items()}
-    )
+    more = {run: replace(f, value=f.value and f.value + 1) for run, f in pair.b.items()}
+    return replace(pair, b=more)
 
 
 def drawn(runs: Sequence[RunSet], count: int, thresholds: Thresholds, seed: int) -> list[RunSet]:
@@ -44,22 +44,15 @@ def drawn(runs: Sequence[RunSet], count: int, thresholds: Thresholds, seed: int)
     made = []
     for number in range(1, count + 1):
         common: dict[tuple[str, str, str], float] = {}
-        figures: dict[tuple[str, str], list[Figure]] = {}
+        figures: defaultdict[tuple[str, str], list[Figure]] = defaultdict(list)
         for cell in cells:
-            place = (cell.probe, cell.subject)
-            figures.setdefault(place, []).append(_drawn(cell, noise, common, generator))
-        sources = tuple(
-            replace(
-                source,
-                document=replace(
-                    source.document,
-                    run=f"drawn-{number}",
-                    figures=figures.get((source.document.probe, source.document.subject), []),
-                ),
-            )
-            for source in runs[0].sources
-        )
-        made.append(RunSet(f"drawn {number}", sources))
+            figures[cell.probe, cell.subject].append(_drawn(cell, noise, common, generator))
+        sources = []
+        for source in runs[0].sources:
+            own = figures[source.document.probe, source.document.subject]
+            document = replace(source.document, run=f"drawn-{number}", figures=own)
+            sources.append(replace(source, document=document))
+        made.append(RunSet(f"drawn {number}", tuple(sources)))
     return made
 
 

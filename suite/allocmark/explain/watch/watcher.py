@@ -44,8 +44,6 @@ def start() -> None:
 
 
 class _Watcher:
-    """One watched process."""
-
     def __init__(self, folder: str) -> None:
         self.pid = os.getpid()
         self._ticks = place.start_ticks(self.pid)

@@ -24,15 +24,15 @@ class _PlainUnpickler(pickle.Unpickler):
     """Refuses every name. Without one there is nothing that REDUCE or BUILD could call."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        raise RefusedNameError(f"{_shown(module)}.{_shown(name)}")
+        raise RefusedNameError(f"{shown(module, 80)}.{shown(name, 80)}")
 
     def persistent_load(self, pid: Any) -> NoReturn:
-        raise RefusedNameError(f"the persistent object {_shown(str(pid))!r}")
+        raise RefusedNameError(f"the persistent object {shown(pid, 80)!r}")
 
 
-def _shown(name: str) -> str:
-    """Return a name that a terminal only shows."""
-    return "".join(c if c.isprintable() else "?" for c in name[:80])
+def shown(value: Any, most: int = 300) -> str:
+    """Return a text without characters that move a terminal's cursor or turn its writing round."""
+    return "".join(c if c.isprintable() else "?" for c in str(value)[:most])
 
 
 def looks_like(head: bytes) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocmark.recording.importers.frames import is_of_torch
+from allocmark.recording.importers.restricted_pickle import shown
 
 ACTIONS = (
     *("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free"),
@@ -60,7 +61,7 @@ def convert(data: Any, file_bytes: int) -> tuple[dict[str, Any], dict[str, NDArr
             reader.entries(device, entries)
         return reader.header(data), reader.columns()
     except KeyError as error:
-        raise NotASnapshotError(f"a part of it has no {_text(error.args[0], 40)}") from error
+        raise NotASnapshotError(f"a part of it has no {shown(error.args[0], 40)}") from error
     except (TypeError, AttributeError, ValueError, OverflowError, IndexError) as error:
         raise NotASnapshotError("a part of it is of another kind than torch writes") from error
 
@@ -88,7 +89,7 @@ class _Stacks:
         chosen = (python or frames)[:_MOST_FRAMES]
         if own and own[0] not in chosen:  # Where the program is, below a deep part of torch.
             chosen = [*chosen[:-1], own[0]]
-        text = tuple(f"{_text(f['filename'])}:{int(f['line'])} {_text(f['name'])}" for f in chosen)
+        text = tuple(f"{shown(f['filename'])}:{int(f['line'])} {shown(f['name'])}" for f in chosen)
         trims = any(f["name"] in ("empty_cache", "emptyCache") for f in frames)
         if (trims, text) not in self._by_text:
             self._by_text[trims, text] = len(self.kept)
@@ -144,7 +145,7 @@ class _Reader:
         other = codes["other"]
         actions = [codes.get(entry["action"], other) for entry in entries]
         unknown = zip(entries, actions, strict=True)
-        self._others.update(_text(e["action"]) for e, action in unknown if action == other)
+        self._others.update(shown(e["action"]) for e, action in unknown if action == other)
         place = self._stacks.place
         columns = {
             "action": actions,
@@ -206,7 +207,7 @@ def _mapping(data: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _number(value: Any) -> int:
     if not isinstance(value, int) or not 0 <= value < _LARGEST:
-        raise NotASnapshotError(f"{_text(value, 40)} stands where an address or a size should")
+        raise NotASnapshotError(f"{shown(value, 40)} stands where an address or a size should")
     return value
 
 
@@ -217,18 +218,13 @@ def _column(values: Sequence[int]) -> NDArray[np.int64]:
     return column.astype(np.int64)
 
 
-def _text(value: Any, most: int = 300) -> str:
-    """Return a text without characters that move a terminal's cursor or turn its writing round."""
-    return "".join(c if c.isprintable() else "?" for c in str(value)[:most])
-
-
 def _plain(value: Any, depth: int = 3) -> Any:
     """Return what of a value can be written as JSON, not too deep."""
     if isinstance(value, dict) and depth:
-        return {_text(k): _plain(v, depth - 1) for k, v in list(value.items())[:200]}
+        return {shown(k): _plain(v, depth - 1) for k, v in list(value.items())[:200]}
     if isinstance(value, (list, tuple)) and depth:
         return [_plain(item, depth - 1) for item in value[:200]]
     if isinstance(value, float) and not np.isfinite(value):
         return None
     is_number = isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 62)
-    return value if is_number or value is None else _text(value, 4000)
+    return value if is_number or value is None else shown(value, 4000)

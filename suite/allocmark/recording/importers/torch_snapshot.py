@@ -47,7 +47,6 @@ def read(path: Path, device: int | None = None) -> Recording:
 
 
 def _device(file: SnapshotFile, requested: int | None, name: str) -> int:
-    """Return the device to replay."""
     held = {
         int(device): int(file.column(int(device), "segments", "size").sum()) + entries
         for device, entries in file.header["devices"].items()
