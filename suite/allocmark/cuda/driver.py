@@ -90,10 +90,9 @@ def call(name: str, *arguments: object) -> None:
     Raises `DeviceOutOfMemoryError`, or `NotMeasurableError` with the driver's text for any other
     error and for a function that this driver lacks.
     """
-    try:
-        function = getattr(library(), name)
-    except AttributeError:
-        raise NotMeasurableError(f"this driver has no {name}") from None
+    function = getattr(library(), name, None)
+    if function is None:
+        raise NotMeasurableError(f"this driver has no {name}")
     code = function(*arguments)
     if code == 0:
         return

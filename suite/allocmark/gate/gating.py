@@ -126,15 +126,10 @@ def gate(
         b = _joined(b, read_paths("measured again", rerun(candidate, wanted, done)), candidate)
         found = compare_pair(RunSetPair(a, b), thresholds)
     lost = tuple(m for m in found.missing if m.only == "a") if candidate.finished else ()
-    return Gate(candidate, tuple(baselines), found, _outcome(found, lost, candidate), lost, done)
-
-
-def _outcome(found: Comparison, lost: Sequence[Missing], candidate: RecordedRun) -> Outcome:
-    if found.of("worse") or found.means_of("worse") or lost:
-        return "regression"
-    if _resolvable(found) or not candidate.finished:
-        return "unclear"
-    return "fine"
+    worse = found.of("worse") or found.means_of("worse") or lost
+    unclear = _resolvable(found) or not candidate.finished
+    outcome: Outcome = "regression" if worse else "unclear" if unclear else "fine"
+    return Gate(candidate, tuple(baselines), found, outcome, lost, done)
 
 
 def _resolvable(found: Comparison) -> int:

@@ -26,13 +26,7 @@ from allocmark.report.comparison import as_json
 from allocmark.schema.documents import write_whole
 from allocmark.store.runs import RecordedRun, runs_below
 from allocmark.system import foreground
-from allocmark.system.errors import (
-    EXIT_BAD_INPUT,
-    EXIT_FINE,
-    EXIT_UNCLEAR,
-    AllocmarkError,
-    NothingBeforeError,
-)
+from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError, NothingBeforeError
 
 SUMMARY = "summary.md"
 COMPARISON = "comparison.json"
@@ -48,8 +42,8 @@ class _MeasuringError(AllocmarkError):
             f"measuring ended with exit code {code}: the same command carries the night on "
             f"({night.folder})"
         )
-        stopped = code in (EXIT_UNCLEAR, 128 + signal.SIGINT)  # The latter before it could say so.
-        self.exit_code = EXIT_UNCLEAR if stopped else EXIT_BAD_INPUT
+        if code in (EXIT_UNCLEAR, 128 + signal.SIGINT):  # The latter before it could say so.
+            self.exit_code = EXIT_UNCLEAR
 
 
 @dataclass(frozen=True)
@@ -152,12 +146,9 @@ def _gated(
     rules: Thresholds,
 ) -> tuple[Gate, MeasureOld | None] | None:
     """Hold one run against the last good nights of its machine, None if there are none."""
-    before = [
-        (run, other)
-        for other in earlier
-        for run in runs_below(other.results)
-        if run.series_id == candidate.series_id and run.finished
-    ][-options.last :]
+    every = [(run, other) for other in earlier for run in runs_below(other.results)]
+    before = [(r, o) for r, o in every if r.series_id == candidate.series_id and r.finished]
+    before = before[-options.last :]
     if not before:
         return None
     try:

@@ -7,17 +7,27 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from allocmark.allocators.base import Allocator
+from allocmark.allocators.tensorflow_gpu import LIMIT_BYTES
+from allocmark.emulator.launcher import emulation
 from allocmark.experiments.core.launcher import Child, launch_all
 from allocmark.experiments.core.request import ChildOutcome, Request
-from allocmark.replays import device_choice
 from allocmark.replays.settings import Setting
 from allocmark.schema.documents import Failure
 from allocmark.system.errors import EXIT_UNCLEAR, AllocmarkError, NotMeasurableError
+from allocmark.system.units import GIB
 
 Done = Callable[[str, int, int], None]
 """Hears the name of a setting that has ended, and how many of how many have."""
 Ask = Callable[[Setting, Mapping[str, str]], Request]
 """Makes the request of a setting, given the variables of its device."""
+
+
+_EMULATED_BYTES = 1024 * GIB
+"""As much as can be emulated: what fits is found by a ballast."""
+_BFC_LEAST_BYTES = LIMIT_BYTES + 2 * GIB
+"""Room for the one region of ``tf-limit``, its context and that of a ballast."""
+_ROOM = 4
 
 
 class ReplayStoppedError(AllocmarkError):
@@ -81,7 +91,7 @@ class _Emulated:
                 raise
 
     def _one(self, setting: Setting) -> ChildOutcome:
-        with device_choice.variables(True, setting.allocator, self._live_bytes) as variables:
+        with emulation("h200", _memory_bytes(setting.allocator, self._live_bytes)) as variables:
             request = self._ask(setting, variables)
             try:
                 with self._lock:
@@ -96,3 +106,11 @@ class _Emulated:
                 self._running.discard(child)
         self._tell(setting)
         return outcome
+
+
+def _memory_bytes(allocator: Allocator, live_bytes: int) -> int:
+    """Return how much memory the emulated device of an allocator has."""
+    if allocator.framework != "tensorflow" or allocator.driver_pool:
+        return _EMULATED_BYTES
+    # Its own allocator keeps eight bytes on the host for each 256 of the device, used or not.
+    return min(_EMULATED_BYTES, max(_BFC_LEAST_BYTES, _ROOM * live_bytes))

@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from allocmark.emulator.launcher import real_driver
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.recording.experiment import save_events
 from allocmark.machine.stack import installed
 from allocmark.recording.importers.recording import BlockMap, Recording
-from allocmark.replays import children, device_choice, driver_time, non_allocator_memory, settings
+from allocmark.replays import children, driver_time, non_allocator_memory, settings
 from allocmark.replays.answer import FIGURES, ReplayAnswer, SettingAnswer
 from allocmark.replays.non_allocator_memory import Term, in_words
 from allocmark.replays.ranking import ranked
@@ -70,7 +71,7 @@ def replay(
             f"{in_words(around)} outside the allocator: give --outside or a larger card"
         )
     others = non_allocator_memory.others_bytes(recording.environment)
-    emulated = device_choice.is_emulated(options.emulated)
+    emulated = options.emulated or real_driver() is None  # Where no GPU is here.
     live_bytes = recording.trace.peak_requested_bytes
     jobs = options.jobs or os.cpu_count() or 1
     # The recorded setting is the one that is explained.

@@ -59,9 +59,8 @@ class Commands(_OwnErrors, TyperGroup):
 
 def application(**settings: Any) -> typer.Typer:
     """Return a command line without commands yet."""
-    return typer.Typer(
-        cls=Commands, add_completion=False, pretty_exceptions_enable=False, **settings
-    )
+    settings = {"add_completion": False, "pretty_exceptions_enable": False, **settings}
+    return typer.Typer(cls=Commands, **settings)
 
 
 def run_command(command: Callable[..., None], **settings: Any) -> int:

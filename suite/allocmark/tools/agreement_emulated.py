@@ -49,9 +49,8 @@ def write_page(hardware: Path, emulated: Path, out: Path) -> None:
     sides = _read(hardware), _read(emulated)
     compared = compare_all(*sides)
     if not compared:
-        raise AllocmarkError(
-            f"the two folders share no {FRAGMENTATION} document: nothing to compare"
-        )
+        what = f"no {FRAGMENTATION} document"
+        raise AllocmarkError(f"the two folders share {what}: nothing to compare")
     others = [pair for probe in OTHERS for pair in compare_all(*sides, probe)]
     documents.write_whole(out, render(compared, others).encode())
 

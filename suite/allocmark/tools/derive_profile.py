@@ -120,9 +120,8 @@ def derive(results: Path, machine: str) -> dict[str, Any]:
     stack = source.document(_CONTEXT).stack
     gpu = str(stack["gpu"])
     if gpu not in _CHIPS:
-        raise AllocmarkError(
-            f"the chip of {gpu} is not known: add it to the table in allocmark/{_HERE}"
-        )
+        where = f"the table in allocmark/{_HERE}"
+        raise AllocmarkError(f"the chip of {gpu} is not known: add it to {where}")
     major, minor = str(stack["cuda"]).split(".")[:2]
     return {
         "comment": f"One {gpu}, driver {stack['driver']}, CUDA {stack['cuda']}, "
@@ -154,23 +153,18 @@ def _context(source: MachineDocuments, workspace: int) -> dict[str, Any]:
     init = source.bytes(_CONTEXT, "stage_bytes", "init", "LAZY", "nvml_device")
     unlisted = total("nvml_device") - total("nvml_process") - init
     eager = process("context", "EAGER") - process("context")
+    up_to, blas = "total up to context, less init", f"{torch}: nvml_process, {product}"
     less_workspace = f"less the workspace of {workspace} in torch's pool"
     measured = {
         "driver_init": (init, f"{driver}: nvml_device, init"),
         "context": (process("context", name=_CONTEXT), f"{driver}: nvml_process, context"),
-        "context_unlisted": (
-            unlisted,
-            f"{driver}: nvml_device less nvml_process, total up to context, less init",
-        ),
+        "context_unlisted": (unlisted, f"{driver}: nvml_device less nvml_process, {up_to}"),
         "context_eager": (eager, f"{torch}: nvml_process, context, EAGER less LAZY"),
         "first_kernel": (process("first kernel"), f"{torch}: nvml_process, first kernel, LAZY"),
-        "first_blas": (
-            process(product) - workspace,
-            f"{torch}: nvml_process, {product}, LAZY, {less_workspace}",
-        ),
+        "first_blas": (process(product) - workspace, f"{blas}, LAZY, {less_workspace}"),
         "first_blas_eager": (
             process(product, "EAGER") - workspace,
-            f"{torch}: nvml_process, {product}, EAGER, less the same",
+            f"{blas}, EAGER, less the same",
         ),
     }
     lines: dict[str, Any] = {}

@@ -19,13 +19,7 @@ from pathlib import Path
 from allocmark.allocators import registry
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
-from allocmark.system.errors import (
-    EXIT_FINE,
-    AllocmarkError,
-    UnknownNameError,
-    lookup,
-    user_message,
-)
+from allocmark.system.errors import EXIT_FINE, AllocmarkError, lookup, user_message
 from allocmark.workloads import trace_file
 from allocmark.workloads.programs import NAMES
 
@@ -36,11 +30,8 @@ _UNCOUNTED = (NO_CACHE,)
 
 def settings() -> dict[str, Allocator]:
     """Return torch's allocators that a program can run under, by name."""
-    return {
-        name: allocator
-        for name, allocator in registry().items()
-        if allocator.framework == "torch" and name not in _UNCOUNTED
-    }
+    counted = [(name, each) for name, each in registry().items() if name not in _UNCOUNTED]
+    return {name: each for name, each in counted if each.framework == "torch"}
 
 
 def run(name: str, setting: str, out: Path, steps: int | None = None, device: int = 0) -> None:
@@ -48,8 +39,7 @@ def run(name: str, setting: str, out: Path, steps: int | None = None, device: in
 
     Raises `UnknownNameError`, or `AllocmarkError` with the process's last words if it fails.
     """
-    if name not in NAMES:
-        raise UnknownNameError("program", name, list(NAMES))
+    lookup("program", name, dict.fromkeys(NAMES))
     allocator = lookup("torch setting", setting, settings())
     # What the user exported for other programs must not change what is recorded.
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTORCH_")}
@@ -63,10 +53,9 @@ def run(name: str, setting: str, out: Path, steps: int | None = None, device: in
     except subprocess.TimeoutExpired as error:
         raise AllocmarkError(f"{name} under {setting} took longer than {_LIMIT_S} s") from error
     if ended.returncode != 0:
-        lines = ended.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        raise AllocmarkError(
-            f"{name} under {setting} ended with exit code {ended.returncode}: {lines[-1]}"
-        )
+        last = (ended.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+        how = f"ended with exit code {ended.returncode}"
+        raise AllocmarkError(f"{name} under {setting} {how}: {last}")
 
 
 def record_twice(name: str, out: Path, steps: int | None = None, device: int = 0) -> None:

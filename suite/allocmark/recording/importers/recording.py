@@ -39,10 +39,10 @@ class BlockMap:
 
     def by_address(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return segments and blocks, both in the order of their addresses."""
-        segments, blocks = (
-            t[np.argsort(t[:, 0], kind="stable")] for t in (self.segments, self.blocks)
+        by_segment, by_block = (
+            t[:, 0].argsort(kind="stable") for t in (self.segments, self.blocks)
         )
-        return segments, blocks
+        return self.segments[by_segment], self.blocks[by_block]
 
 
 @dataclass(frozen=True, slots=True)

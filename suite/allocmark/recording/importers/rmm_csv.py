@@ -102,9 +102,8 @@ class _Log:
         )
 
     def _doubts(self) -> list[str]:
-        doubts = [
-            "an RMM log does not tell the resource under it: no recorded setting to hold against"
-        ]
+        setting = "no recorded setting to hold against"
+        doubts = [f"an RMM log does not tell the resource under it: {setting}"]
         if self._unknown_frees:
             doubts.append(
                 f"{self._unknown_frees} blocks were freed that the log does not allocate: they are "
