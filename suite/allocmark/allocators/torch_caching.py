@@ -155,37 +155,24 @@ class TorchCaching(Allocator):
         self._torch.cuda.reset_accumulated_memory_stats(self._device)
 
     def segment_map(self) -> list[tuple[int, int]] | None:
-        segments = self._torch.cuda.memory_snapshot()
         return [
-            (
-                segment["total_size"],
-                sum(b["size"] for b in segment["blocks"] if b["state"] != "inactive"),
-            )
-            for segment in segments
+            (s["total_size"], sum(b["size"] for b in s["blocks"] if b["state"] != "inactive"))
+            for s in self._torch.cuda.memory_snapshot()
         ]
 
     def largest_free_bytes(self) -> int | None:
-        return max(
-            (
-                block["size"]
-                for segment in self._torch.cuda.memory_snapshot()
-                for block in segment["blocks"]
-                if block["state"] == "inactive"
-            ),
-            default=0,
-        )
+        blocks = [b for s in self._torch.cuda.memory_snapshot() for b in s["blocks"]]
+        return max((b["size"] for b in blocks if b["state"] == "inactive"), default=0)
 
     def native(self) -> NativeCalls | None:
-        folder = self._torch.__path__[0]
         try:
-            library = ctypes.CDLL(f"{folder}/lib/libtorch_cuda.so")
+            library = ctypes.CDLL(f"{self._torch.__path__[0]}/lib/libtorch_cuda.so")
             alloc = library.aoti_torch_cuda_caching_allocator_raw_alloc
             free = library.aoti_torch_cuda_caching_allocator_raw_delete
         except (OSError, AttributeError):  # Before torch 2.10 there is no C entry point.
             return None
-        alloc_address = ctypes.cast(alloc, ctypes.c_void_p).value
-        free_address = ctypes.cast(free, ctypes.c_void_p).value
-        return NativeCalls("aoti", alloc_address or 0, free_address or 0)
+        addresses = (ctypes.cast(call, ctypes.c_void_p).value or 0 for call in (alloc, free))
+        return NativeCalls("aoti", *addresses)
 
     def op(self, size_bytes: int) -> Any:
         return self._torch.empty(size_bytes, dtype=self._torch.uint8, device="cuda")

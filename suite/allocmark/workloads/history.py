@@ -95,9 +95,8 @@ class _Reader:
 
     def take_segment(self, segment: Mapping[str, Any]) -> None:
         """Take a segment that was there before, and its live blocks."""
-        stream, address = segment["stream"], segment["address"]
-        size = segment["total_size"]
-        self._segment_event(SegmentOp.ALLOC, size, address, stream)
+        stream, size = segment["stream"], segment["total_size"]
+        self._segment_event(SegmentOp.ALLOC, size, segment["address"], stream)
         for block in segment["blocks"]:
             if block["state"] != "inactive":
                 self._alloc(block["address"], block["requested_size"], stream)
@@ -115,22 +114,14 @@ class _Reader:
     def results(self, origin: Mapping[str, str | int | float]) -> tuple[Trace, Placement]:
         """Return what was read as arrays."""
         op, block, size, stream = np.array(self._events, dtype=np.int64).reshape(-1, 4).T
-        places = op.astype(np.uint8), block.copy(), size.copy(), stream.astype(np.uint8)
-        trace = Trace(self._name, *places, origin)
+        columns = op.astype(np.uint8), block.copy(), size.copy(), stream.astype(np.uint8)
+        trace = Trace(self._name, *columns, origin)
         trace.validate()
         # A device address needs 49 bits at most: it fits into a signed 64-bit number.
-        segments = np.array(self._segments, dtype=np.int64).reshape(-1, 5).T
-        op, event, size, address, stream = segments
-        placement = Placement(
-            name=self._name,
-            op=op.astype(np.uint8),
-            event=event.astype(np.uint32),
-            size=size.copy(),
-            address=address.copy(),
-            stream=stream.astype(np.uint8),
-            origin=origin,
-        )
-        return trace, placement
+        op, event, size, address, stream = np.array(self._segments, np.int64).reshape(-1, 5).T
+        kinds, events = op.astype(np.uint8), event.astype(np.uint32)
+        pieces = size.copy(), address.copy(), stream.astype(np.uint8)
+        return trace, Placement(self._name, kinds, events, *pieces, origin)
 
     def _alloc(self, address: int, size: int, stream: int) -> None:
         if address in self._block_at:

@@ -29,8 +29,6 @@ from allocmark.system.units import GIB, KIB, MIB
 _PATTERN = (8 * MIB, 4 * MIB, MIB, MIB, *[256 * KIB] * 7, *[128 * KIB] * 2)
 """16 MiB in small and large blocks; 64 of them are a gibibyte. An odd count: of every second
 block freed, half are large."""
-
-
 FIRST_SIZES = (512, MIB, MIB + 512, 9 * MIB, 10 * MIB, 10 * MIB + 512, 100 * MIB, 100 * MIB + 512)
 """Single requests around the sizes at which allocators change what they ask the driver for."""
 

@@ -185,8 +185,10 @@ def _found(
 
     shares = [look.cache_share for look in before]
     split = [s for look in before if (s := look.stats.inactive_split_bytes) is not None]
-    unreturnable = [n for look in before if (n := look.unreturnable_bytes) is not None]
-    last = before[-1].stats if before else None
+    unreturnable = [
+        n / capacity_bytes for look in before if (n := look.unreturnable_bytes) is not None
+    ]
+    reserved = (before[-1].stats.reserved_bytes or 0) / capacity_bytes if before else None
     return {
         metrics.COMPLETED: int(result.completed),
         metrics.FAILED_EVENT: result.failed_event,
@@ -197,32 +199,25 @@ def _found(
         metrics.CACHE_SHARE_MAX_BEFORE: max(shares, default=None),
         metrics.CACHE_SHARE_LAST_BEFORE: shares[-1] if shares else None,
         metrics.INACTIVE_SPLIT_BYTES_MAX_BEFORE: max(split, default=None),
-        metrics.RESERVED_SHARE_LAST_BEFORE: (last.reserved_bytes or 0) / capacity_bytes
-        if last
-        else None,
-        metrics.UNRETURNABLE_SHARE_MAX_BEFORE: max(unreturnable) / capacity_bytes
-        if unreturnable
-        else None,
+        metrics.RESERVED_SHARE_LAST_BEFORE: reserved,
+        metrics.UNRETURNABLE_SHARE_MAX_BEFORE: max(unreturnable, default=None),
         metrics.FIRST_RETRY_EVENT: None
         if first_retries is None
         else next((k.event for k in looks if (k.stats.retries or 0) > first_retries), None),
     }
 
 
-def _share(sign: str, look: _Look, capacity_bytes: int) -> float | None:
-    if sign == metrics.CACHE_SHARE:
-        return look.cache_share
-    unreturnable = look.unreturnable_bytes
-    return None if unreturnable is None else unreturnable / capacity_bytes
-
-
 def _firsts(
     looks: Sequence[_Look], capacity_bytes: int
 ) -> Iterator[tuple[dict[str, Axis], int | str]]:
     """Yield for each sign and level the first event that showed more, or why there is none."""
+    unreturnable = [(k.event, n) for k in looks if (n := k.unreturnable_bytes) is not None]
+    shares = {
+        metrics.CACHE_SHARE: [(look.event, look.cache_share) for look in looks],
+        metrics.UNRETURNABLE_SHARE: [(event, n / capacity_bytes) for event, n in unreturnable],
+    }
     for sign in metrics.SIGNS:
-        shares = [(look.event, _share(sign, look, capacity_bytes)) for look in looks]
-        known = [(event, share) for event, share in shares if share is not None]
+        known = shares[sign]
         for level in metrics.LEVELS:
             first = next((event for event, share in known if share > level), None)
             why = NEVER if known else "the allocator does not tell this"

@@ -46,8 +46,6 @@ from allocmark.system.garbage import no_garbage_collection
 _REPEATS = 10
 _FEW_REPEATS = 4
 """Of a quick run, and of settings of an allocator that is read in full anyway."""
-
-
 _ONE_LOCK = "a setting changes no lock: threads are measured with its base allocator"
 
 

@@ -19,8 +19,6 @@ driver's page, 10 MiB its limit of shared large segments, 20 MiB the size of tho
 kLargeBuffer). TensorFlow's bins and growth steps double through the same range.
 """
 _OFFSETS = (-512, -1, 0, 1, 512)
-
-
 _SMALL_BLOCKS = 400
 """How many of the small blocks of `bimodal` are alive at once."""
 
