@@ -57,9 +57,8 @@ def _exists(evidence: EvidenceCollector) -> Verdict:
 )
 def _trigger(evidence: EvidenceCollector) -> Verdict:
     rows = evidence.required_rows(context.CONTEXT_CREATED)
-    creating = evidence.derive(
-        "creating", Message("calls that create a context"), positives, rows, "calls"
-    )
+    what = Message("calls that create a context")
+    creating = evidence.derive("creating", what, positives, rows, "calls")
     tried = evidence.count("tried", Message("calls tried"), rows, "calls")
     names = [str(row["call"]) for row in rows if row > 0]
     # That a call which raised created no context says less than of the others.

@@ -18,6 +18,9 @@ from allocmark.schema.metrics import context, fragmentation, latency, pressure
 from allocmark.system.message import Message, Text
 
 _ALLOCATION = Message("of an allocation, 2 MiB")
+_SEGMENT = Message("of one segment, 2 MiB")
+_Take = Callable[[EvidenceCollector], float]
+"""What takes a figure as evidence."""
 
 
 def _hits(evidence: EvidenceCollector) -> float:
@@ -92,13 +95,7 @@ def branches(evidence: EvidenceCollector) -> tuple[Branch, ...]:
         Branch(
             name="give-back",
             words=Message("refused: free segments go back to the driver"),
-            cost=_call(
-                evidence,
-                "give_back_time",
-                Message("of one segment, 2 MiB"),
-                latency.GIVE_BACK,
-                latency.FREE,
-            ),
+            cost=_call(evidence, "give_back_time", _SEGMENT, latency.GIVE_BACK, latency.FREE),
             taken=_figure(evidence, _retries),
         ),
         Branch(
@@ -116,9 +113,7 @@ def branches(evidence: EvidenceCollector) -> tuple[Branch, ...]:
     )
 
 
-def _figure(
-    evidence: EvidenceCollector, take: Callable[[EvidenceCollector], float]
-) -> Evidence | Text:
+def _figure(evidence: EvidenceCollector, take: _Take) -> Evidence | Text:
     """Return the evidence that is taken last, or the reason why there is none."""
     own = evidence.fresh()
     try:
@@ -128,9 +123,7 @@ def _figure(
     return own.collected[-1]
 
 
-def _timed(
-    evidence: EvidenceCollector, take: Callable[[EvidenceCollector], float]
-) -> Evidence | Text:
+def _timed(evidence: EvidenceCollector, take: _Take) -> Evidence | Text:
     return NO_TIMES if evidence.panel.emulated else _figure(evidence, take)
 
 
@@ -141,12 +134,8 @@ def _call(
 
 
 def _context_cost(evidence: EvidenceCollector) -> float:
-    row = evidence.row(
-        context.STAGE_SECONDS,
-        subject=context.TORCH,
-        stage=context.CONTEXT,
-        module_loading=context.LAZY,
-    )
+    stage = {"stage": context.CONTEXT, "module_loading": context.LAZY}
+    row = evidence.row(context.STAGE_SECONDS, subject=context.TORCH, **stage)
     return evidence.show("context_time", Message("to create it"), row)
 
 

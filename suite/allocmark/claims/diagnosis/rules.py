@@ -39,21 +39,17 @@ def _most_off(points: Sequence[tuple[float, float, float, float]]) -> float:
     experiments=(pressure.EXPERIMENT,),
 )
 def _difference(evidence: EvidenceCollector) -> Verdict:
-    wrong = evidence.derive(
-        "wrong",
-        Message("most that the difference is off the free blocks"),
-        _most_off,
-        [
-            (
-                shown(evidence, pressure.RESERVED, point),
-                shown(evidence, pressure.ALLOCATED, point),
-                kept(evidence, pressure.INACTIVE_SPLIT, point),
-                kept(evidence, pressure.FREE_SEGMENTS, point),
-            )
-            for point in POINTS
-        ],
-        "bytes",
-    )
+    points = [
+        (
+            shown(evidence, pressure.RESERVED, point),
+            shown(evidence, pressure.ALLOCATED, point),
+            kept(evidence, pressure.INACTIVE_SPLIT, point),
+            kept(evidence, pressure.FREE_SEGMENTS, point),
+        )
+        for point in POINTS
+    ]
+    what = Message("most that the difference is off the free blocks")
+    wrong = evidence.derive("wrong", what, _most_off, points, "bytes")
     return evidence.verdict(
         Ruling.of(wrong == 0),
         Message("Off by {wrong} from the free blocks of the block map at every point."),

@@ -104,9 +104,8 @@ def _growth_best(evidence: EvidenceCollector) -> Verdict:
 def _by_capacity(evidence: EvidenceCollector) -> tuple[float, float, Message]:
     """Compare the smallest capacities with growth and in one region."""
     ratios = pairs(evidence, capacity.CAPACITY_RATIO, GROWTH, LIMIT)
-    worse = evidence.derive(
-        "worse", Message("workloads that need more memory with growth"), larger, ratios, "count"
-    )
+    what = Message("workloads that need more memory with growth")
+    worse = evidence.derive("worse", what, larger, ratios, "count")
     tried = evidence.count("tried", Message("workloads"), ratios)
     what = Message("most memory it needs against one region")
     evidence.derive(

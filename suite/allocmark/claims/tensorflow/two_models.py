@@ -25,9 +25,8 @@ _NOTHING = 0.01
 )
 def _two_greedy(evidence: EvidenceCollector) -> Verdict:
     rows = evidence.required_rows(policy.PAIR_FAILED, subject=GREEDY)
-    failed = evidence.derive(
-        "failed", Message("second processes that failed"), positives, rows, "count"
-    )
+    what = Message("second processes that failed")
+    failed = evidence.derive("failed", what, positives, rows, "count")
     tried = evidence.count("tried", Message("second processes"), rows)
     failures = [row for row in rows if row > 0]
     nothing, got = _got(evidence, failures or rows)
@@ -78,9 +77,8 @@ def _got(evidence: EvidenceCollector, seconds: Sequence[Row]) -> tuple[bool, Mes
 )
 def _two_growth(evidence: EvidenceCollector) -> Verdict:
     pair = {"subject": GROWTH, "second": GROWTH}
-    failed = evidence.show(
-        "failed", Message("second process failed"), evidence.row(policy.PAIR_FAILED, **pair)
-    )
+    what = Message("second process failed")
+    failed = evidence.show("failed", what, evidence.row(policy.PAIR_FAILED, **pair))
     what = Message("tensors of the second one")
     evidence.show(
         "second_live", what, evidence.row(policy.PAIR_LIVE_BYTES, process=policy.SECOND, **pair)

@@ -29,9 +29,8 @@ def _cache(evidence: EvidenceCollector) -> Verdict:
         "reserved", what, shown(evidence, pressure.RESERVED, pressure.ALL_FREED)
     )
     hits = evidence.required_rows(fragmentation.HIT_SHARE, subject=NATIVE)
-    usual = evidence.derive(
-        "hits", Message("requests served from the cache"), median, hits, "share"
-    )
+    what = Message("requests served from the cache")
+    usual = evidence.derive("hits", what, median, hits, "share")
     least = evidence.derive("least", Message("the fewest in a workload"), min, hits, "share")
     reused = reserved > 0 and usual > 0
     return evidence.verdict(

@@ -99,9 +99,8 @@ def _fewer_calls(evidence: EvidenceCollector) -> Verdict:
 )
 def _large_block_waste(evidence: EvidenceCollector) -> Verdict:
     rows = evidence.required_rows(fragmentation.WASTE_RATIO, subject=NATIVE)
-    usual = evidence.derive(
-        "median", Message("median waste of the workloads"), median, rows, "share"
-    )
+    what = Message("median waste of the workloads")
+    usual = evidence.derive("median", what, median, rows, "share")
     most = evidence.derive("most", Message("most waste"), max, rows, "share")
     evidence.derive("least", Message("least waste"), min, rows, "share")
     return evidence.verdict(

@@ -30,12 +30,10 @@ _SPARED = 0.75
 def _stream_pools(evidence: EvidenceCollector) -> Verdict:
     rows = evidence.required_rows(streams.RESERVED_BYTES, subject=NATIVE, **_ONE_SHOT)
     few, many = (pick(rows, key=lambda row: row["streams"]) for pick in (min, max))
-    growth = evidence.derive(
-        "growth", Message("reserved on the most streams over that on one"), ratio, [(many, few)]
-    )
-    count = evidence.axis(
-        "streams", Message("streams, each used once after the other"), many, "streams"
-    )
+    what = Message("reserved on the most streams over that on one")
+    growth = evidence.derive("growth", what, ratio, [(many, few)])
+    what = Message("streams, each used once after the other")
+    count = evidence.axis("streams", what, many, "streams")
     evidence.show("held", Message("reserved on the most streams"), many)
     beside: Text = ""
     where = {"subject": DRIVER_POOL, **_ONE_SHOT, "streams": many["streams"]}
@@ -76,9 +74,8 @@ def _lock(evidence: EvidenceCollector) -> Verdict:
     threads = evidence.axis("threads", Message("threads, each on its own stream"), most, "threads")
     speedup = evidence.show("speedup", Message("work of all of them over that of one"), most)
     where = {"subject": NATIVE, "stream": streams.SHARED, "threads": most["threads"]}
-    evidence.show(
-        "shared", Message("the same on one shared stream"), evidence.row(streams.SPEEDUP, **where)
-    )
+    what = Message("the same on one shared stream")
+    evidence.show("shared", what, evidence.row(streams.SPEEDUP, **where))
     return evidence.verdict(
         Ruling.of(speedup >= _SPARED * threads, in_part=speedup > 1),
         Message(

@@ -57,7 +57,7 @@ STRAY_CONTEXT, STRAY_LISTED = _context("stray", "call"), _listed("stray", "call"
 _PEER = ("contexts", "peers")
 PEER_BYTES = _bytes("peer", "cudart, added by cudaDeviceEnablePeerAccess with so many", *_PEER)
 PEER_CONTEXT, PEER_LISTED = _context("peer", *_PEER), _listed("peer", *_PEER)
-CAN_ACCESS = _exact("can_access", "cudaDeviceCanAccessPeer", "gpu", "peer")
+CAN_ACCESS = _exact("can_access", "cudaDeviceCanAccessPeer", "gpu", "peer", better="neither")
 MALLOC_NS = _time(
     "malloc_ns", "cudaMalloc on GPU 0, access enabled with so many others", "peers", "bytes"
 )
@@ -71,5 +71,9 @@ MISS_NS = _time(
     "miss_ns", "torch.empty on GPU 0, cache empty, after so many copies", "copied_to", "bytes"
 )
 ACCESS_ENABLED = _exact(
-    "access_enabled", "1 where copies have given that GPU access to its peer", "gpu", "peer"
+    "access_enabled",
+    "1 where copies have given that GPU access to its peer",
+    "gpu",
+    "peer",
+    better="neither",
 )

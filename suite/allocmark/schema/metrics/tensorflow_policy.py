@@ -54,7 +54,10 @@ OTHER_GPUS_BYTES = _sampled(
 )
 LIVE_BYTES = _exact("live_bytes", "the set of tensors at the live peak")
 MODES_AGREE = _exact(
-    "modes_agree", "1 where another way to set the mode takes the same bytes at each point", "way"
+    "modes_agree",
+    "1 where another way to set the mode takes the same bytes at each point",
+    "way",
+    better="neither",
 )
 STEPS = _sampled("steps", "how often more was taken while tensors of 1 MiB add up to the set")
 LARGEST_STEP_BYTES = _sampled("largest_step_bytes", "the most taken at once on that way")
@@ -86,6 +89,8 @@ PAIR_BYTES = _sampled(
 SHARED_BYTES = _sampled(
     "shared_bytes", "two processes in the same mode: what the second adds less than the first"
 )
-IPC_EXPORTED = _sampled("ipc_exported", "1 where a tensor's memory can be exported", "way")
-IPC_OPENED = _sampled("ipc_opened", "1 where a second process can open it", "way")
+IPC_EXPORTED = _sampled(
+    "ipc_exported", "1 where a tensor's memory can be exported", "way", better="neither"
+)
+IPC_OPENED = _sampled("ipc_opened", "1 where a second process can open it", "way", better="neither")
 IPC_ADDED_BYTES = _sampled("ipc_added_bytes", "device memory that opening it adds", "way")
