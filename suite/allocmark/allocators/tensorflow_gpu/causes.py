@@ -119,8 +119,7 @@ def _in_wheels(name: str) -> Iterator[str]:
 
 
 def _remedy(missing: list[str]) -> str:
-    if "libcuda.so.1" in missing:
-        return "libcuda.so.1 comes with NVIDIA's driver"
-    if "libnvidia-ml.so.1" in missing:
-        return "libnvidia-ml.so.1 comes with NVIDIA's driver"
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+        if name in missing:
+            return f"{name} comes with NVIDIA's driver"
     return "pip install 'tensorflow[and-cuda]' brings them, in an environment of its own"

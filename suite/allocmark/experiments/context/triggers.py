@@ -38,14 +38,12 @@ def _after_init(then: Call) -> Call:
     return call
 
 
-def _nvml_memory(device: int) -> object:
-    nvml, handle = open_device(device)
-    return nvml.nvmlDeviceGetMemoryInfo(handle)
+def _nvml_call(name: str) -> Call:
+    def call(device: int) -> object:
+        nvml, handle = open_device(device)
+        return getattr(nvml, name)(handle)
 
-
-def _nvml_processes(device: int) -> object:
-    nvml, handle = open_device(device)
-    return nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    return call
 
 
 def _total_memory(device: int) -> None:
@@ -68,8 +66,8 @@ def _torch_call(path: str, *arguments: Any, **named: Any) -> Call:
 
 CALLS: Mapping[str, Mapping[str, Call | None]] = {
     context.DRIVER: {
-        "NVML memory of the device": _nvml_memory,
-        "NVML processes": _nvml_processes,
+        "NVML memory of the device": _nvml_call("nvmlDeviceGetMemoryInfo"),
+        "NVML processes": _nvml_call("nvmlDeviceGetComputeRunningProcesses"),
         "cuInit": lambda device: driver.init(),
         "cuDeviceGetCount": _after_init(lambda device: driver.device_count()),
         "cuDeviceGetAttribute": _after_init(lambda device: driver.attribute(16, device)),
@@ -134,7 +132,11 @@ def _measure(request: Request, recorder: Recorder) -> None:
         axes: dict[str, Axis] = {"call": name}
         with recorder.stage(name):
             try:
-                result = _result(call, request.device)
+                if call is None:
+                    created = int(context_exists(request.device))
+                    result = {"created": created, "bytes": None, "error": None}
+                else:
+                    result = in_fork(partial(_try, call, request.device))
             except Exception as error:
                 recorder.figure(context.CONTEXT_CREATED.missing(str(error), axes))
                 raise
@@ -145,13 +147,6 @@ def cells(subject: str) -> Iterator[tuple[Metric, str, Mapping[str, Axis]]]:
     """Return metric, meter and axes of everything that is measured here."""
     for call in CALLS[subject]:
         yield context.CONTEXT_CREATED, CONTEXT_STATE, {"call": call}
-
-
-def _result(call: Call | None, device: int) -> dict[str, Any]:
-    if call is None:
-        return {"created": int(context_exists(device)), "bytes": None, "error": None}
-    result: dict[str, Any] = in_fork(lambda: _try(call, device))
-    return result
 
 
 def _send(axes: Mapping[str, Axis], result: Mapping[str, Any], recorder: Recorder) -> None:

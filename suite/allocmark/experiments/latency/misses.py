@@ -60,7 +60,19 @@ def measure_misses(bench: Bench, parameters: Mapping[str, Any], recorder: Record
                 reason = in_short(bench, size, error)
                 if not out_of_memory(error):
                     recorder.failure(f"misses of {size} bytes", reason)
-        _record(bench, size, readings, reason, recorder)
+        for level, (path, call), wait in product(metrics.LEVELS, _CELLS, metrics.WAITS):
+            cell = CallCell(path, call, level, wait)
+            why = bench.why_empty(cell) or reason
+            if why is not None:
+                recorder.figure(metrics.CALL_NS.missing(why, cell.axes(size)))
+                continue
+            found = readings[bench.read_as(level)].of(path, call)
+            host = wait == metrics.HOST
+            samples = [timed.host_ns if host else timed.complete_ns for timed in found]
+            meter = bench.loops[level].meter
+            if path == metrics.GIVE_BACK:
+                meter = bench.release_meter or meter
+            recorder.figure(metrics.CALL_NS.sampled(meter, cell.axes(size), samples))
 
 
 def _read(bench: Bench, size: int, parameters: Mapping[str, Any]) -> dict[str, _Readings]:
@@ -91,26 +103,3 @@ def _cycle(bench: Bench, level: str, size: int) -> _Cycle:
     alloc = loop.alloc(size)
     free = loop.free()
     return _Cycle(alloc, free, bench.timed_trim(free))
-
-
-def _record(
-    bench: Bench,
-    size: int,
-    readings: Mapping[str, _Readings],
-    reason: str | None,
-    recorder: Recorder,
-) -> None:
-    for level, (path, call), wait in product(metrics.LEVELS, _CELLS, metrics.WAITS):
-        cell = CallCell(path, call, level, wait)
-        axes = cell.axes(size)
-        why = bench.why_empty(cell) or reason
-        if why is not None:
-            recorder.figure(metrics.CALL_NS.missing(why, axes))
-            continue
-        found = readings[bench.read_as(level)].of(path, call)
-        host = wait == metrics.HOST
-        samples = [timed.host_ns if host else timed.complete_ns for timed in found]
-        meter = bench.loops[level].meter
-        if path == metrics.GIVE_BACK:
-            meter = bench.release_meter or meter
-        recorder.figure(metrics.CALL_NS.sampled(meter, axes, samples))

@@ -70,7 +70,9 @@ class _Served:
         used = used_bytes_in_context(self._device)
         # To ask TensorFlow for its counters would create the device, in no mode at all.
         counters = {} if isinstance(used, str) else self._program.counters()
-        return {"used": used, "counters": counters, "host": host_bytes()}
+        resident_pages = int(Path("/proc/self/statm").read_text().split()[1])
+        host_bytes = resident_pages * os.sysconf("SC_PAGE_SIZE")
+        return {"used": used, "counters": counters, "host": host_bytes}
 
     def _run(self) -> dict[str, Any]:
         """Go from nothing to the whole set, as far as it goes."""
@@ -97,12 +99,6 @@ def _follow(call: Callable[..., Any], arguments: Sequence[object]) -> Any:
         raise
     except Exception as error:
         raise NotMeasurableError(programs.in_one_line(error)) from error
-
-
-def host_bytes() -> int:
-    """Return the resident memory of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def main(arguments: Sequence[str]) -> int:
