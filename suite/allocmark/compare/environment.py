@@ -29,7 +29,15 @@ _MODES = {
     "kernel": "kernel",
     "host_memory_bytes": "host memory",
 }
-_SAID_FIRST = {"sm_clock_max_mhz", "power_limit_w", "persistence", "ecc", "mig", "mps", "cpu_model"}
+_FIRST = {
+    "sm_clock_max_mhz",
+    "power_limit_w",
+    "persistence",
+    "ecc",
+    "mig",
+    "mps",
+    "cpu_model",
+}
 _NO_FACT = {"machine", "total_bytes", "usable_bytes"}
 _UNKNOWN = "unknown"
 
@@ -49,7 +57,7 @@ def changes(a: RunSet, b: RunSet) -> tuple[Change, ...]:
         )
         for name, words in names.items()
     ]
-    return tuple(Change(n, _told(one), _told(other)) for n, one, other in found if one != other)
+    return tuple(Change(n, _text(one), _text(other)) for n, one, other in found if one != other)
 
 
 def warnings(a: RunSet, b: RunSet) -> tuple[str, ...]:
@@ -64,10 +72,10 @@ def warnings(a: RunSet, b: RunSet) -> tuple[str, ...]:
         reasons = sorted({why for s in side.sources for why in slowed(s.document)})
         if reasons:
             found.append(f"the GPU was slowed down in {letter}: {', '.join(reasons)}")
-    for name in sorted(_SAID_FIRST):
+    for name in sorted(_FIRST):
         one, other = hosts[0].get(name, set()), hosts[1].get(name, set())
         if one and other and one != other:
-            found.append(f"the {_MODES[name]} differs: {_told(one)} in A, {_told(other)} in B")
+            found.append(f"the {_MODES[name]} differs: {_text(one)} in A, {_text(other)} in B")
     for letter, side in (("A", a), ("B", b)):
         busy = max((others(source.document) for source in side.sources), default=0)
         if busy:
@@ -123,5 +131,5 @@ def _values(side: RunSet, of: Callable[[Document], Mapping[str, Any]]) -> dict[s
     return found
 
 
-def _told(values: set[str]) -> str:
+def _text(values: set[str]) -> str:
     return ", ".join(sorted(values)) if values else _UNKNOWN

@@ -40,14 +40,14 @@ def overlapping(pairs: Sequence[tuple[Side, Side, float]]) -> list[bool]:
             one, other = _of_side(a), _of_side(b) / exp(moved)
             alike.setdefault((len(one), len(other)), []).append((index, one, other))
     for sizes, members in alike.items():
-        if _can_tell(*sizes):
+        if _can_decide(*sizes):
             ones, others = (np.stack([member[side] for member in members]) for side in (1, 2))
             for (index, *_), p in zip(members, _probabilities(ones, others), strict=True):
                 found[index] = bool(p > LEVEL)
     return found
 
 
-def _can_tell(a: int, b: int) -> bool:
+def _can_decide(a: int, b: int) -> bool:
     """Whether readings without any overlap would be a surprise; three against three are none."""
     return min(a, b) > 0 and 2 / comb(a + b, min(a, b)) <= LEVEL
 

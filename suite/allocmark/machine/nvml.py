@@ -83,10 +83,10 @@ def open_device(device: int = 0) -> tuple[ModuleType, Any]:
         uuid = _uuid_of(nvml, device)
     except nvml.NVMLError as error:
         raise NoGpuError(in_words(error)) from None
-    return open_card(uuid)
+    return open_by_uuid(uuid)
 
 
-def open_card(uuid: str) -> tuple[ModuleType, Any]:
+def open_by_uuid(uuid: str) -> tuple[ModuleType, Any]:
     """Return pynvml and the handle of the card of that UUID, whether CUDA may see it or not.
 
     Raises `NoGpuError` where there is no driver, or no such card.
@@ -102,7 +102,7 @@ def open_card(uuid: str) -> tuple[ModuleType, Any]:
         raise NoGpuError(in_words(error)) from None
 
 
-def visible_cards() -> list[str]:
+def visible_devices() -> list[str]:
     """Return the UUIDs of the GPUs that CUDA sees here, in its order; CUDA is not started.
 
     Raises `NoGpuError` where there is no driver, or no GPU.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from allocmark.machine.nvml import in_words, open_card, open_device, processes_on
+from allocmark.machine.nvml import in_words, open_by_uuid, open_device, processes_on
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.system.errors import NotMeasurableError
 
@@ -41,7 +41,7 @@ class MemoryMeters:
 
     def __init__(self, device: int | None = 0, uuid: str = "") -> None:
         self._device = device
-        self._nvml, self._handle = open_card(uuid) if device is None else open_device(device)
+        self._nvml, self._handle = open_by_uuid(uuid) if device is None else open_device(device)
         self._why: dict[str, str] = {}
 
     def read(self, pid: int | None = None) -> dict[str, int | None]:

@@ -48,11 +48,11 @@ def warnings(found: Comparison) -> list[str]:
 def summary(found: Comparison) -> str:
     """Return one sentence: how many figures have each verdict."""
     counts = found.counted()
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
+    counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
     lost = f"; {len(found.missing)} on one side only" if found.missing else ""
     moved = found.means_of(*MOVED)
     means = f"; {len(moved)} of {len(found.means)} means moved" if found.means else ""
-    return f"{len(found.rows)} figures compared: {told}{lost}{means}"
+    return f"{len(found.rows)} figures compared: {counted}{lost}{means}"
 
 
 def namer(found: Comparison) -> Namer:

@@ -164,7 +164,7 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> No
     def fail() -> None:
         raise NoGpuError("no driver")
 
-    monkeypatch.setattr(all_devices, "visible_cards", fail)
+    monkeypatch.setattr(all_devices, "visible_devices", fail)
     assert all_devices.visible_uuids() == []
 
 

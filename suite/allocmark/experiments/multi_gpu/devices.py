@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from allocmark.experiments.core.recorder import Cell, Recorder
-from allocmark.machine.nvml import open_card, processes_on, visible_cards
+from allocmark.machine.nvml import open_by_uuid, processes_on, visible_devices
 from allocmark.meters.memory import CONTEXT_STATE, MemoryMeters, Reading, context_exists, settled
 from allocmark.schema.device_meters import METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.figure import Axis
@@ -27,7 +27,7 @@ _LESS = "less is in use than before: something else on this GPU gave memory back
 def visible_uuids() -> list[str]:
     """Return the UUIDs of the GPUs that CUDA sees, in its order; none where there is no driver."""
     try:
-        return visible_cards()
+        return visible_devices()
     except NoGpuError:
         return []
 
@@ -93,7 +93,7 @@ class Devices:
 
     def total_bytes(self) -> list[int]:
         """Return the whole memory of each GPU."""
-        opened = [open_card(uuid) for uuid in self._uuids]
+        opened = [open_by_uuid(uuid) for uuid in self._uuids]
         return [int(nvml.nvmlDeviceGetMemoryInfo(handle).total) for nvml, handle in opened]
 
     def read(self) -> list[DeviceState]:
@@ -120,7 +120,7 @@ class Devices:
 
     def _listed(self, contexts: Sequence[bool]) -> list[int | str]:
         """Return on which GPUs NVML lists this process."""
-        found = [processes_on(*open_card(uuid)) for uuid in self._uuids]
+        found = [processes_on(*open_by_uuid(uuid)) for uuid in self._uuids]
         listed = [None if pids is None else int(os.getpid() in pids) for pids in found]
         if any(contexts) and not any(listed):
             return [_NO_LISTS if is_listed is None else _HIDDEN for is_listed in listed]

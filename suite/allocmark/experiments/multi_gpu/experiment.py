@@ -23,7 +23,7 @@ from allocmark.experiments.multi_gpu.copies import Copies
 from allocmark.experiments.multi_gpu.devices import visible_uuids
 from allocmark.experiments.multi_gpu.modes import Mode
 from allocmark.experiments.multi_gpu.peers import Peers, peer_cells
-from allocmark.experiments.multi_gpu.stray_contexts import Remedy, Strays, Touched
+from allocmark.experiments.multi_gpu.stray_contexts import Remedy, StrayContexts, Touched
 from allocmark.machine.frameworks import why_absent
 from allocmark.machine.nvml import VISIBLE
 from allocmark.machine.stack import BARE
@@ -44,7 +44,7 @@ class MultiGpu(ExperimentOfParts):
 
     name = metrics.EXPERIMENT
     order = 90
-    parts = (Mode, Touched, Strays, Remedy, Copies, Peers)
+    parts = (Mode, Touched, StrayContexts, Remedy, Copies, Peers)
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
         """Return the subjects; no allocator that a user adds has a part in it."""
@@ -91,7 +91,7 @@ def _parameters(subject: str, profile: Profile) -> list[dict[str, Any]]:
     copies = {"part": Copies.name, **samples}
     if subject == EXPANDABLE:
         return [copies]
-    return [{"part": part.name} for part in (Touched, Strays, Remedy)] + [copies]
+    return [{"part": part.name} for part in (Touched, StrayContexts, Remedy)] + [copies]
 
 
 def _on_one_gpu() -> list[Figure]:

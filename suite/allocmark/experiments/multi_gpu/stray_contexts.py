@@ -125,7 +125,7 @@ class Touched(DevicePart):
             yield from TOUCHED.cells(gpus, axes)
 
 
-class Strays(DevicePart):
+class StrayContexts(DevicePart):
     """Every program of `programs`."""
 
     name = "strays"
@@ -160,7 +160,7 @@ class Strays(DevicePart):
         run_in_fork(name, run, lambda read, to: STRAY.send(read, axes, to), cells, recorder)
 
 
-class Remedy(Strays):
+class Remedy(StrayContexts):
     """All of it where the second GPU alone is visible, and is therefore called GPU 0."""
 
     name = "remedy"

@@ -18,7 +18,7 @@ from allocmark.schema.metrics.recording import ADDRESS_CELLS, ADDRESS_MAP
 
 CELLS = 160
 POINTS = 120
-NOTHING, CACHED, LIVE, STUCK, SPLIT = range(5)
+NOTHING, CACHED, LIVE, PENDING, SPLIT = range(5)
 _STATES = {"inactive": CACHED, "active_allocated": LIVE}
 _MOST_SECONDS = 2.0
 """A snapshot of many blocks takes milliseconds: the picture must not cost more than the replay."""
@@ -45,7 +45,7 @@ class AddressMap:
             blocks, at = segment["blocks"], segment["address"]
             free = SPLIT if any(b["state"] != "inactive" for b in blocks) else CACHED
             for block in blocks:
-                kind = _STATES.get(block["state"], STUCK)
+                kind = _STATES.get(block["state"], PENDING)
                 rows.append((at, block["size"], free if kind == CACHED else kind))
                 at += block["size"]
         self._taken.append((event, np.array(sorted(rows), np.int64).reshape(-1, 3)))
@@ -54,7 +54,7 @@ class AddressMap:
     def send(self, recorder: Recorder) -> None:
         """Send what was taken."""
         totals = [
-            [int(rows[rows[:, 2] == kind, 1].sum()) for kind in (LIVE, CACHED, SPLIT, STUCK)]
+            [int(rows[rows[:, 2] == kind, 1].sum()) for kind in (LIVE, CACHED, SPLIT, PENDING)]
             for _event, rows in self._taken
         ]
         live, cached, split, stuck = zip(*totals, strict=True) if totals else ((), (), (), ())
@@ -77,7 +77,7 @@ def cells(maps: list[Rows]) -> NDArray[np.int64]:
     for place, rows in enumerate(maps):
         inside = np.searchsorted(starts, rows[:, 0], side="right") - 1
         first = before[inside] + rows[:, 0] - starts[inside]
-        shares = [_share(first, rows, kind, edges) for kind in (CACHED, LIVE, STUCK, SPLIT)]
+        shares = [_share(first, rows, kind, edges) for kind in (CACHED, LIVE, PENDING, SPLIT)]
         nothing = np.diff(edges) - np.sum(shares, axis=0)
         drawn[place] = np.argmax(np.stack([nothing, *shares]), axis=0)
     return drawn
