@@ -16,7 +16,7 @@ class Fragmentation(Question):
     """
 
     experiment = fragmentation.EXPERIMENT
-    params = [names(tracked=True), list(catalog.names())]
+    params = [names(tracked=True), catalog.tracked_names()]
     param_names = ["allocator", "workload"]
 
     def track_peak_reserved(self, allocator: str, workload: str) -> Cell:
@@ -34,7 +34,7 @@ class Capacity(Question):
     """The smallest capacity in which a workload completes, for the base allocators."""
 
     experiment = capacity.EXPERIMENT
-    params = [names(tier=Tier.BASE, tracked=True), list(catalog.names())]
+    params = [names(tier=Tier.BASE, tracked=True), catalog.tracked_names()]
     param_names = ["allocator", "workload"]
     unit = "bytes"
 

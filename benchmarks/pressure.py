@@ -33,7 +33,7 @@ class TowardsOom(Question):
     """How often the allocator releases its cache and tries again in a given capacity."""
 
     experiment = metrics.EXPERIMENT
-    params = [TOWARDS_OOM, list(catalog.names()), RATIOS]
+    params = [TOWARDS_OOM, catalog.tracked_names(), RATIOS]
     param_names = ["allocator", "workload", "capacity_ratio"]
     unit = "retries"
 

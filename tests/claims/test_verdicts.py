@@ -11,7 +11,7 @@ import pytest
 from allocmark.allocators.tensorflow_gpu import GREEDY, GROWTH, LIMIT
 from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE, NO_CACHE
 from allocmark.claims import catalog
-from allocmark.claims.core.claim import Ruling, count_rulings
+from allocmark.claims.core.claim import Claim, Ruling, count_rulings
 from allocmark.claims.core.evidence_collector import EvidenceCollector, Row, Where
 from allocmark.report.page import page
 from allocmark.report.translation import rendered
@@ -19,6 +19,7 @@ from allocmark.schema.metric import Metric
 from allocmark.store.frame import load
 from allocmark.store.number_text import format_value
 from allocmark.store.panel import Panel, panels
+from allocmark.system.errors import AllocmarkError
 from allocmark.system.units import GIB, MIB
 from tests.support import claims_samples as samples
 from tests.support.claims_samples import WORKLOADS, At, at, judged, run
@@ -345,3 +346,12 @@ def test_the_four_rows_of_the_committed_results_are_all_judged() -> None:
         for figure, verdict in (row[2:4], row[5:7]):
             assert figure.value is not None
             assert verdict.text != str(Ruling.NOT_MEASURED)
+
+
+def test_two_claims_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from allocmark.claims import request_flow
+
+    (claim,) = (value for value in vars(request_flow).values() if isinstance(value, Claim))
+    monkeypatch.setattr(request_flow, "ANOTHER", claim, raising=False)
+    with pytest.raises(AllocmarkError, match=f"two claims are named '{claim.id}': rename yours"):
+        catalog.claims()

@@ -28,7 +28,7 @@ ALLOCATORS = (CudaMalloc("added-allocator", description="an allocator of one fil
 from allocmark.workloads.building import Builder, workload
 
 
-@workload("added-workload", "a workload of one file")
+@workload("added-workload", "a workload of one file", tracked=True)
 def made(draws, scale):
     trace = Builder()
     for _ in range(8):

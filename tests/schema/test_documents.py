@@ -135,7 +135,7 @@ _NO_TEXT: tuple[object, ...] = (None, 7, [], {})
         *_of("seconds", None, "1", _NAN, _HUGE, True),
         *_of("emulated", None, "no", 0),
         *_of("figures series failures", None, {}, "", 5, [5], ["x"], [[]], [{}], [None]),
-        *_of("schema", None, "1", [], True),
+        *_of("schema", None, "1", [], True, 0, -1),
         _set("failures", 0, "reason", to=None),
         *_in_figure("metric", *_NO_TEXT),
         *_in_figure("unit", *_NO_TEXT),

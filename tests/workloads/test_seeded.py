@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from allocmark.system.errors import AllocmarkError, UnknownNameError
 from allocmark.system.units import GIB, MIB
 from allocmark.workloads import seeded
-from allocmark.workloads.building import Builder, Draws
+from allocmark.workloads.building import Builder, Draws, workload
 from allocmark.workloads.event_trace import Op, Trace
 from allocmark.workloads.seeded.synthetic import BOUNDARIES
 
@@ -39,7 +39,8 @@ def digest(trace: Trace) -> str:
 
 @names
 def test_seed_and_scale_give_the_same_bytes_everywhere(name: str) -> None:
-    assert digest(seeded.generate(name)) == PINNED[name]
+    made = digest(seeded.generate(name))
+    assert PINNED.get(name) == made, f"seeded.sha256 should have the line: {made}  {name}"
 
 
 @names
@@ -148,3 +149,9 @@ def test_an_empty_builder_gives_an_empty_trace() -> None:
     built.validate()
     assert len(built) == 0
     assert built.peak_requested_bytes == 0
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    with pytest.raises(AllocmarkError, match="two workloads are named 'uniform': rename yours"):
+        workload("uniform", "another")(seeded.registry()["bimodal"].make)
+    assert seeded.registry()["uniform"].make is not seeded.registry()["bimodal"].make

@@ -98,8 +98,8 @@ class Allocator(ABC):
     """An allocator of a user's own is measured in every run, unless it says otherwise."""
     order: int = LAST
     """Its place in lists, tables and axes: lower ones first."""
-    tracked: bool = True
-    """Whether asv has series of it, where it is one of the suite's own."""
+    tracked: bool = False
+    """Whether asv has series of it, where it is one of the suite's own: asv draws 1,500 at most."""
     description: Text = ""
     """What it is, in half a sentence; the report's table of names leaves out those without one."""
     meter: str = "allocator counters"

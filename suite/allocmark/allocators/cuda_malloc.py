@@ -11,6 +11,7 @@ class CudaMalloc(Allocator):
     """Each request goes to the driver, each free waits for the device and returns the memory."""
 
     framework = "cuda"
+    tracked = True
     capabilities = frozenset({Capability.RESTART, Capability.EXACT})
 
     def open(self, device: int) -> None:

@@ -21,6 +21,7 @@ class CudaMallocAsync(Allocator):
     """The device's default pool with one release threshold, in bytes."""
 
     framework = "cuda"
+    tracked = True
     driver_pool = True
     capabilities = frozenset(
         {Capability.CACHE, Capability.TRIM, Capability.STREAMS, Capability.RESTART}

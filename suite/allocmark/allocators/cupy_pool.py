@@ -21,7 +21,6 @@ class CupyPool(Allocator):
 
     framework = "cupy"
     tier = Tier.LIBRARY
-    tracked = False
     description = Message("CuPy's memory pool")
     capabilities = frozenset(Capability) - {Capability.RECORD_STREAM, Capability.PRIVATE_POOLS}
 

@@ -23,7 +23,6 @@ class RmmResource(Allocator):
 
     framework = "rmm"
     tier = Tier.LIBRARY
-    tracked = False
     capabilities = _POOLED
 
     def __init__(self, name: str, resource: str, description: Text) -> None:

@@ -53,6 +53,7 @@ class TorchCaching(Allocator):
     """PyTorch's allocator under one ``PYTORCH_CUDA_ALLOC_CONF`` (empty: as it comes)."""
 
     framework = "torch"
+    tracked = True
     capabilities = frozenset(Capability)
     map_meter = "memory_snapshot"
     description = Message("PyTorch under the setting beside")

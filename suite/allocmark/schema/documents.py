@@ -165,6 +165,8 @@ def read(path: Path, loads: Callable[[bytes], Any] = parse) -> Document:
             raise DocumentError(f"{path} is not an allocmark document: move it out of the results")
         if type(data["schema"]) is not int:
             raise ValueError("its schema is no whole number")
+        if data["schema"] < min(READABLE):
+            raise ValueError(f"there was never a schema {data['schema']}")
         if data["schema"] not in READABLE:
             raise NewerDocumentError(
                 f"{path} has schema {data['schema']}, this allocmark reads {SCHEMA}: "

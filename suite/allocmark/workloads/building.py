@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from allocmark.system.errors import AllocmarkError
 from allocmark.system.message import Text
 from allocmark.workloads.event_trace import Op, Trace
 
@@ -100,17 +101,23 @@ class Workload:
     description: Text
     """What it stands for, in half a sentence."""
     make: Maker
+    tracked: bool
+    """Whether asv has series of it: asv draws 1,500 at most."""
 
 
 WORKLOADS: dict[str, Workload] = {}
 """Those of the files that have been imported."""
 
 
-def workload(name: str, description: Text, order: int = LAST) -> Callable[[Maker], Maker]:
-    """Let a function be the seeded workload of that name."""
+def workload(
+    name: str, description: Text, order: int = LAST, *, tracked: bool = False
+) -> Callable[[Maker], Maker]:
+    """Let a function be the seeded workload of that name. Raises `AllocmarkError` for one taken."""
 
     def register(make: Maker) -> Maker:
-        WORKLOADS[name] = Workload(name, order, description, make)
+        if name in WORKLOADS:
+            raise AllocmarkError(f"two workloads are named {name!r}: rename yours")
+        WORKLOADS[name] = Workload(name, order, description, make, tracked)
         return make
 
     return register

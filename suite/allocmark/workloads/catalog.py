@@ -19,6 +19,12 @@ def names() -> list[str]:
     return [*seeded.registry(), *_recorded()]
 
 
+def tracked_names() -> list[str]:
+    """Return the names of those that asv has series of."""
+    tracked = [name for name, workload in seeded.registry().items() if workload.tracked]
+    return [*tracked, *_recorded()]
+
+
 def recorded_names() -> list[str]:
     """Return the names of the recorded workloads, which stand for real programs."""
     return list(_recorded())

@@ -41,7 +41,10 @@ class _Transformer:
 
 
 @workload(
-    "training", Message("eight steps of training a transformer on sequences of varying length"), 6
+    "training",
+    Message("eight steps of training a transformer on sequences of varying length"),
+    6,
+    tracked=True,
 )
 def training(draws: Draws, scale: float) -> Builder:
     """Build eight steps of training a transformer with AdamW on sequences of varying length.
@@ -118,7 +121,12 @@ class _Request:
     blocks: list[int]
 
 
-@workload("kv-cache", Message("a server's key and value caches, each doubling as it fills"), 7)
+@workload(
+    "kv-cache",
+    Message("a server's key and value caches, each doubling as it fills"),
+    7,
+    tracked=True,
+)
 def kv_cache(draws: Draws, scale: float) -> Builder:
     """Build a server's key and value caches: requests come and go, each cache doubles as it fills.
 

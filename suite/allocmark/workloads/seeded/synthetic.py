@@ -23,7 +23,12 @@ _SMALL_BLOCKS = 400
 """How many of the small blocks of `bimodal` are alive at once."""
 
 
-@workload("uniform", Message("sizes from 512 B to 64 MiB without any pattern, random lifetimes"), 0)
+@workload(
+    "uniform",
+    Message("sizes from 512 B to 64 MiB without any pattern, random lifetimes"),
+    0,
+    tracked=True,
+)
 def uniform(draws: Draws, scale: float) -> Builder:
     """Build sizes spread evenly over all orders of magnitude, a steady live set, random lifetimes.
 
@@ -43,7 +48,7 @@ def uniform(draws: Draws, scale: float) -> Builder:
     return trace
 
 
-@workload("bimodal", Message("many small blocks and a few huge ones"), 1)
+@workload("bimodal", Message("many small blocks and a few huge ones"), 1, tracked=True)
 def bimodal(draws: Draws, scale: float) -> Builder:
     """Build many small blocks and a few huge ones, both coming and going.
 
@@ -76,6 +81,7 @@ def bimodal(draws: Draws, scale: float) -> Builder:
         "large enough for the next one"
     ),
     2,
+    tracked=True,
 )
 def ascending(draws: Draws, scale: float) -> Builder:
     """Build requests that grow: nothing freed before is large enough for the next.
@@ -92,6 +98,7 @@ def ascending(draws: Draws, scale: float) -> Builder:
     "descending",
     Message("the same sizes in falling order: each fits into what larger ones left"),
     3,
+    tracked=True,
 )
 def descending(draws: Draws, scale: float) -> Builder:
     """Build requests that shrink: every one fits into what the larger ones left.
@@ -103,7 +110,12 @@ def descending(draws: Draws, scale: float) -> Builder:
     return _ordered(draws, scale, falling=True)
 
 
-@workload("boundary", Message("sizes just below, at and above the thresholds of allocators"), 4)
+@workload(
+    "boundary",
+    Message("sizes just below, at and above the thresholds of allocators"),
+    4,
+    tracked=True,
+)
 def boundary(draws: Draws, scale: float) -> Builder:
     """Build sizes one byte and one rounding step below, at and above the allocators' thresholds.
 
@@ -125,7 +137,12 @@ def boundary(draws: Draws, scale: float) -> Builder:
     return trace
 
 
-@workload("pinned", Message("large blocks that come and go, small ones that stay between them"), 5)
+@workload(
+    "pinned",
+    Message("large blocks that come and go, small ones that stay between them"),
+    5,
+    tracked=True,
+)
 def pinned(draws: Draws, scale: float) -> Builder:
     """Build large blocks that come and go, and small ones left standing between them.
 
