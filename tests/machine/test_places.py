@@ -85,3 +85,29 @@ def test_every_command_looks_there(
     monkeypatch.setattr(f"allocmark.{asks}", ask)
     assert allocmark(*words.split()) == 2
     assert folders == [project / EMULATED, *(project / "build/emulated" / one for one in beside)]
+
+
+@pytest.mark.parametrize(
+    ("given", "report"),
+    [
+        ("results", "here/reports"),
+        ("./results/", "here/reports"),
+        ("../results", "reports"),
+        ("results/..", "here-reports"),
+        ("mine", "here/mine-reports"),
+        ("/", "/reports"),
+        ("results/../results", "here/reports"),
+        ("linked/../results", "elsewhere/reports"),
+        ("linked", "here/linked-reports"),
+    ],
+)
+def test_the_report_lies_beside_the_folder_that_is_meant_and_is_named_without_detours(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str, report: str
+) -> None:
+    here = tmp_path.resolve() / "here"
+    (here / "results").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
+    (here / "linked").symlink_to(tmp_path / "elsewhere" / "deep")
+    monkeypatch.chdir(here)
+    found = places.reports_beside(places.results_folder(Path(given)))
+    assert str(found) == str(here.parent / report)

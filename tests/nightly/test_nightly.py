@@ -277,3 +277,14 @@ def test_what_a_night_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (done.folder / night.SUMMARY).read_text() == text
     assert json.loads((done.folder / night.COMPARISON).read_bytes())["verdicts"]["same"] == 1
     assert json.loads((done.folder / state.FILE).read_bytes())["outcome"] == "fine"
+
+
+def test_words_that_are_not_behind_two_dashes_narrow_no_night(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from allocmark.nightly.__main__ import nightly
+    from allocmark.system.command_line import run_command
+
+    monkeypatch.setattr("sys.argv", ["nightly", "--lane", "pinned", "streams"])
+    assert run_command(nightly) == 2
+    assert "stand after --" in capsys.readouterr().err

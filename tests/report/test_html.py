@@ -398,3 +398,21 @@ def test_hardware_and_emulation_are_never_compared(tmp_path: Path) -> None:
     samples.put(tmp_path, emulated, machine="emulated-gpu")
     shown = page(load(tmp_path))
     assert [stacks(part, shown.parts) for part in shown.parts] == [None, None]
+
+
+LEADING = {
+    *("context-seconds", "context-total_bytes", "context-processes_bytes"),
+    *("latency-hit-allocator", "latency-miss-allocator", "fragmentation-waste_ratio"),
+    *("capacity-capacity_ratio", "streams-reserved_bytes", "streams-speedup"),
+    *("pressure-shown_bytes", "pressure-kept_bytes", "pressure-completed"),
+    *("tensorflow_policy-held_bytes", "tensorflow_policy-returned_bytes"),
+    *("several_gpus-mode_bytes", "several_gpus-stray_bytes", "several_gpus-peer-times"),
+}
+"""Tables of what was measured that answer their section's question: the others are folded."""
+
+
+def test_each_table_that_leads_its_section_is_on_the_published_page() -> None:
+    tables = [table for section in published().part.sections for table in section.tables]
+    found = {table.id for table in tables if table.leading}
+    beside = ("document-", "names-", "verdicts", "advice")
+    assert {name for name in found if not name.startswith(beside)} == LEADING

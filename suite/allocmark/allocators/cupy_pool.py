@@ -22,7 +22,16 @@ class CupyPool(Allocator):
     framework = "cupy"
     tier = Tier.LIBRARY
     description = Message("CuPy's memory pool")
-    capabilities = frozenset(Capability) - {Capability.RECORD_STREAM, Capability.PRIVATE_POOLS}
+    capabilities = frozenset(
+        {
+            Capability.CACHE,
+            Capability.TRIM,
+            Capability.STREAMS,
+            Capability.OP,
+            Capability.RESTART,
+            Capability.EXACT,
+        }
+    )
 
     def prepare(self) -> None:
         import_framework("cupy")

@@ -49,12 +49,24 @@ def _why_none(torch: Any) -> str:
     return "torch.cuda.is_available() is no"
 
 
+_CACHING = frozenset(
+    {
+        Capability.CACHE,
+        Capability.TRIM,
+        Capability.STREAMS,
+        Capability.RECORD_STREAM,
+        Capability.OP,
+        Capability.RESTART,
+    }
+)
+
+
 class TorchCaching(Allocator):
     """PyTorch's allocator under one ``PYTORCH_CUDA_ALLOC_CONF`` (empty: as it comes)."""
 
     framework = "torch"
     tracked = True
-    capabilities = frozenset(Capability)
+    capabilities = _CACHING | {Capability.EXACT, Capability.PRIVATE_POOLS}
     map_meter = "memory_snapshot"
     description = Message("PyTorch under the setting beside")
 
@@ -190,7 +202,7 @@ class TorchDriverPool(TorchCaching):
 
     driver_pool = True
     # What the pool holds depends on when the GPU finishes, and it has no block map.
-    capabilities = frozenset(Capability) - {Capability.EXACT, Capability.PRIVATE_POOLS}
+    capabilities = _CACHING
 
     def stats(self) -> Stats:
         """Return the counters this backend keeps; it leaves the others at zero."""

@@ -36,10 +36,10 @@ def profiles_of(chosen: Experiment) -> list[str]:
 
 def _found(first: str = "") -> Iterator[Experiment]:
     """Import the folders as they are needed, one of that name before the others."""
-    folders = [info.name for info in pkgutil.iter_modules(experiments.__path__) if info.ispkg]
+    every = pkgutil.iter_modules(experiments.__path__)
+    folders = [info.name for info in every if info.ispkg and info.name != "core"]
     for folder in sorted(folders, key=lambda folder: folder != first):
         name = f"{experiments.__name__}.{folder}.experiment"
         if importlib.util.find_spec(name):
-            chosen = getattr(importlib.import_module(name), "EXPERIMENT", None)
-            if isinstance(chosen, Experiment):
-                yield chosen
+            chosen: Experiment = importlib.import_module(name).EXPERIMENT
+            yield chosen

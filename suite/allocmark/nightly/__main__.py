@@ -7,6 +7,7 @@ unclear.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,8 @@ def nightly(
     exit_regression: int = EXIT_REGRESSION,
 ) -> None:
     """Do a night, and print its summary."""
+    if filters and "--" not in sys.argv:  # Else a word in the wrong place would narrow a night.
+        raise typer.BadParameter("arguments of `allocmark run` stand after --")
     from allocmark.nightly.night import NightOptions, run_night
 
     options = NightOptions(

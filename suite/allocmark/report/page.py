@@ -1,4 +1,4 @@
-"""The page as data: its parts in order. A writer turns it into Markdown, later into HTML."""
+"""The page as data: its parts in order. Writers turn it into Markdown and HTML."""
 
 from __future__ import annotations
 

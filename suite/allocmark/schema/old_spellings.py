@@ -47,8 +47,15 @@ def _without_unread(figures: Sequence[Figure]) -> Iterable[Figure]:
     }
     for figure in figures:
         if figure.metric in _SEEN_BEFORE and _run_of(figure) in ended_early:
-            place = figure.metric, figure.unit, figure.kind, figure.meter, figure.axes
-            yield Figure(*place, reason=pressure.NO_LEAD)
+            yield replace(
+                figure,
+                value=None,
+                samples=(),
+                counts=(),
+                interval=None,
+                flags=(),
+                reason=pressure.NO_LEAD,
+            )
         else:
             yield figure
 

@@ -11,7 +11,7 @@ import pandas as pd
 from allocmark.schema import notes
 from allocmark.schema.documents import Document
 from allocmark.schema.flags import WIDE_INTERVAL, WIDE_SHARE
-from allocmark.schema.metrics.tensorflow_policy import LIMIT_BYTES
+from allocmark.schema.metrics import capacity, multi_gpu, pressure, tensorflow_policy
 from allocmark.store.frame import Source, Store
 from allocmark.store.table import FLAG_SEPARATOR
 from allocmark.system.message import Joined, Message, Recorded, Text, listed
@@ -43,10 +43,10 @@ _NAMES = {
 """What people call a condition, where that is not its field's name; units in brackets."""
 _OF_HOST = ("gpu_count", "cpu_count", "host_memory_bytes")
 """Numbers that tell machines apart: no range is made of them."""
-NAMED = ("capacity", "pressure")
+NAMED = (capacity.EXPERIMENT, pressure.EXPERIMENT)
 """Experiments that measure more of a subject that is asked for by name: settings, which are left
 out else, and cells for which there is no time else."""
-_OWN_PROGRAMS = ("tensorflow_policy", "several_gpus")
+_OWN_PROGRAMS = (tensorflow_policy.EXPERIMENT, multi_gpu.EXPERIMENT)
 """Experiments whose subjects are programs, and not set as the allocators of the same names are."""
 _FIRST = ("machine", "gpu", "driver", "cuda", "framework", "framework version", "framework cuda")
 
@@ -103,7 +103,7 @@ def _limits(store: Store, sources: Sequence[Source]) -> dict[str, dict[str, str]
     if not any(source.document.probe in _OWN_PROGRAMS for source in sources):
         return {}
     rows = store.figures
-    is_limit = (rows["metric"] == LIMIT_BYTES.name) & rows["value"].notna()
+    is_limit = (rows["metric"] == tensorflow_policy.LIMIT_BYTES.name) & rows["value"].notna()
     owners = rows.loc[is_limit, "document"].tolist()
     return {
         store.sources[owner].path: {notes.SETTING: f"memory_limit={value / MIB:.0f}"}

@@ -1,4 +1,4 @@
-"""A table as data: what every writer (Markdown, CSV, later HTML) is given, and all it needs."""
+"""A table as data: what every writer (Markdown, CSV, HTML) is given, and all it needs."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class DocumentComparison:
 
 
 def compare(hardware: Document, emulated: Document) -> DocumentComparison:
-    """Compare two documents of one probe and allocator; times are left out.
+    """Compare two documents of one experiment and allocator; times are left out.
 
     Raises `AllocmarkError` if they are of different subjects, or the second is not emulated.
     """

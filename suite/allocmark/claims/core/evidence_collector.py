@@ -131,7 +131,7 @@ class EvidenceCollector:
     ) -> float:
         """Take what a function makes of rows, or of groups of rows, as evidence, and return it.
 
-        Raises `MissingFigureError` where there are none, or nothing can be made of them.
+        Raises `MissingFigureError` where nothing can be made of them: of none a count makes 0.
         """
         return self._derived(name, what, function, groups, unit, of_values=True)
 

@@ -34,5 +34,5 @@ def both(torch: Claim, tensorflow: Claim) -> Rule:
 
 def _joined(halves: list[Verdict], sentence: Callable[[Verdict], Text]) -> Text:
     """Return a sentence of each half with that half's figures, once where both say the same."""
-    own = {sentence(half): half for half in halves}
-    return sentences(*(half.filled(text) for text, half in own.items()))
+    own = [half.filled(sentence(half)) for half in halves]
+    return sentences(*{str(text): text for text in own}.values())

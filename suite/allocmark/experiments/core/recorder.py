@@ -97,5 +97,5 @@ class Recorder:
         self._send("done", {})
 
     def _send(self, kind: str, data: Mapping[str, object]) -> None:
-        self._stream.write(json.dumps({"kind": kind, **{"data": data}}, allow_nan=False) + "\n")
+        self._stream.write(json.dumps({"kind": kind, "data": data}, allow_nan=False) + "\n")
         self._stream.flush()

@@ -32,7 +32,7 @@ class Request:
     alone: bool = False
     """Whether the next ones start only when it has ended, where there are no cores to spare."""
     core_speed_ns: float | None = None
-    """The core speed to which times that need the core alone are brought, see `core_speed_ns`."""
+    """The core speed to which times that need the core alone are brought: `measure.core_speed`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for the child's standard input."""

@@ -17,6 +17,7 @@ from allocmark.allocators.base import Allocator
 from allocmark.allocators.tensorflow_gpu import MODES
 from allocmark.allocators.torch_caching import EXPANDABLE
 from allocmark.experiments.core.experiment import Profile
+from allocmark.experiments.core.outcomes import empty_cells
 from allocmark.experiments.core.parts import ExperimentOfParts
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.multi_gpu.copies import Copies
@@ -98,7 +99,7 @@ def _on_one_gpu() -> list[Figure]:
     """Return what two GPUs would have shown, with the reason why there is nothing."""
     setting = os.environ.get(VISIBLE)
     why = "this machine has one GPU" if setting is None else f"{VISIBLE}={setting} leaves one GPU"
-    return [metric.missing(why, axes) for axes, found in peer_cells(_FEWEST) for metric in found]
+    return empty_cells(peer_cells(_FEWEST), why)
 
 
 EXPERIMENT = MultiGpu()

@@ -30,7 +30,6 @@ from allocmark.system.units import MIB
 STEP_TENSOR_BYTES = MIB
 FIRST_STEPS = 16
 """So many steps have a cell of their own; the rest are in the series."""
-LATE_GROWTH, LATE_LIMIT = "growth after the start", "limit after the start"
 _PAST = (metrics.PAST_LIMIT_FAILED, metrics.PAST_LIMIT_SECONDS)
 
 
@@ -82,7 +81,7 @@ class Steps(ProgramPart):
         yield {}, (metrics.STEPS, metrics.LARGEST_STEP_BYTES, metrics.BEYOND_NEED_BYTES)
         yield {"retry": metrics.DEFAULT}, _PAST
         if self.subject in MODES:
-            for setting in (LATE_GROWTH, LATE_LIMIT):
+            for setting in (metrics.LATE_GROWTH, metrics.LATE_LIMIT):
                 yield {"setting": setting}, (metrics.SETTING_REFUSED,)
 
 
@@ -155,8 +154,8 @@ def _go_past(program: programs.Program, retry: str, gpu_bytes: int, recorder: Re
 def _set_late(program: programs.TensorFlow, gpu_bytes: int, recorder: Recorder) -> None:
     """Set the modes after the device exists, as a program does that comes to it too late."""
     calls: Mapping[str, Callable[[], None]] = {
-        LATE_GROWTH: program.set_growth,
-        LATE_LIMIT: lambda: program.set_limits([programs.limit_bytes(gpu_bytes) // 2]),
+        metrics.LATE_GROWTH: program.set_growth,
+        metrics.LATE_LIMIT: lambda: program.set_limits([programs.limit_bytes(gpu_bytes) // 2]),
     }
     for setting, call in calls.items():
         send_refused(setting, error_of(call), recorder)

@@ -9,7 +9,7 @@ from allocmark.allocators.base import Allocator
 from allocmark.allocators.tensorflow_gpu import LIMIT
 from allocmark.claims.core.claim import Judgement
 from allocmark.schema.metrics.tensorflow_policy import EXPERIMENT, LIMIT_BYTES
-from allocmark.schema.notes import SETTING
+from allocmark.schema.notes import NOTES, SETTING
 from allocmark.store.grid import SUBJECT
 from allocmark.store.panel import Panel
 from allocmark.store.table import Table, label
@@ -58,7 +58,7 @@ def _set_by(allocator: Allocator, panel: Panel) -> Text:
 def _limit(panel: Panel) -> Text:
     """Return TensorFlow's limit in MiB, as the record has it: one experiment sets its own."""
     documents = [panel.store.sources[index].document for index in panel.shown]
-    notes = [d.conditions.get("notes") for d in documents if d.subject == LIMIT]
+    notes = [d.conditions.get(NOTES) for d in documents if d.subject == LIMIT]
     settings = [str(note.get(SETTING, "")) for note in notes if isinstance(note, Mapping)]
     noted = [s.partition(";")[0] for s in settings if s.startswith("memory_limit")]
     limits: list[Text] = [*noted[:1]]

@@ -224,7 +224,7 @@ def _errors(panel: Panel) -> list[Table]:
     lines = [
         (source.document.subject, name.removeprefix(notes.ERROR), text)
         for _, source in panel.sources(metrics.EXPERIMENT)
-        for name, text in _notes(source.document.conditions.get("notes")).items()
+        for name, text in _notes(source.document.conditions.get(notes.NOTES)).items()
         if name.startswith(notes.ERROR)
     ]
     if not lines:

@@ -20,7 +20,7 @@ POINTS = (IMPORTED, LISTED, CREATED, FIRST_TENSOR, LIVE_PEAK, *AFTER)
 """Values of ``point``, in the order of the program."""
 COUNTERS = ALLOCATED, PEAK, RESERVED = ("allocated", "peak allocated", "reserved")
 """Values of ``counter``: the framework's own."""
-RETRIES = DEFAULT, OFF = ("default", "off")
+DEFAULT, OFF = ("default", "off")
 """Values of ``retry``: ``off`` is disallow_retry_on_allocation_failure."""
 WHYS = ALL, CONTEXT, REST = ("all", "context", "rest")
 """Values of ``why``: ``all`` is the sum of the others."""
@@ -31,8 +31,9 @@ PROCESSES = (FIRST, SECOND)
 WAYS = BY_DRIVER, BY_FRAMEWORK = ("cuIpcGetMemHandle", "framework")
 """Values of ``way`` of ``ipc_*``."""
 LIMIT_AFTER_GROWTH, GROWTH_AFTER_LIMIT = "limit after growth", "growth after limit"
+LATE_GROWTH, LATE_LIMIT = "growth after the start", "limit after the start"
 LIMIT_BY_VARIABLE = "limit, TF_FORCE_GPU_ALLOW_GROWTH=true"
-"""Values of ``setting``: both at once."""
+"""Values of ``setting``: both at once, or one of them late."""
 STEPS_SERIES = "steps"
 
 DEVICE_SECONDS = _time(
