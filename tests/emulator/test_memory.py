@@ -159,6 +159,30 @@ report(seen)
     ]  # fmt: skip
 
 
+def test_addresses_are_not_memory() -> None:
+    code = """
+driver, zero = ctypes.CDLL("libcuda.so.1"), ctypes.c_size_t(0)
+free_bytes()
+start, taken = free_bytes(), []
+size = 1125 * GIB
+for _ in range(1000):
+    address = ctypes.c_uint64()
+    assert not driver.cuMemAddressReserve(
+        ctypes.byref(address), ctypes.c_size_t(size), zero, ctypes.c_uint64(0), zero)
+    taken.append(address.value)
+taken.sort()
+apart = all(b - a >= size for a, b in zip(taken, taken[1:]))
+first = taken[-1]
+for address in taken:
+    assert not driver.cuMemAddressFree(ctypes.c_uint64(address), ctypes.c_size_t(size))
+again = ctypes.c_uint64()
+driver.cuMemAddressReserve(
+    ctypes.byref(again), ctypes.c_size_t(size), zero, ctypes.c_uint64(0), zero)
+report([apart, start - free_bytes(), again.value == first, malloc(MIB)[0]])
+"""
+    assert emulated(code) == [True, 0, True, 0]
+
+
 def test_pool_attributes_threshold_and_trim() -> None:
     code = """
 pool, stream = ctypes.c_void_p(), ctypes.c_void_p()

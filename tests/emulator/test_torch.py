@@ -153,6 +153,24 @@ def test_expandable_segments_map_to_the_byte() -> None:
     ]
 
 
+def test_expandable_segments_of_many_streams_and_pools_fit_the_largest_device() -> None:
+    code = """
+held = []
+for place in range(60):
+    pool = torch.cuda.MemPool()
+    held.append(pool)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        held += [torch.empty(size, dtype=torch.uint8, device="cuda") for size in (1, 40 * MIB)]
+        with torch.cuda.use_mem_pool(pool):
+            held += [torch.empty(size, dtype=torch.uint8, device="cuda") for size in (1, 40 * MIB)]
+report(torch.cuda.memory_reserved() // MIB)
+"""
+    expandable = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    streams = 32  # torch's round of streams; the pools are all different.
+    reserved = emulated(TORCH + code, memory="1024GiB", variables=expandable)
+    assert reserved == streams * 2 + 60 * 40 + 60 * 42
+
+
 @pytest.mark.parametrize("expandable", ["True", "False"])
 def test_the_first_tensor_has_a_context(expandable: str) -> None:
     code = """

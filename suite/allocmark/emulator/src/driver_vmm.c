@@ -77,7 +77,7 @@ API CUresult cuMemAddressReserve(CUdeviceptr *out, size_t size, size_t alignment
     if (!size || size % EMU_PAGE || (alignment & (alignment - 1))) return EMU_INVALID_VALUE;
     int dev = emu_current_context();
     emu_lock();
-    uintptr_t base = emu_arena_take(size, alignment > EMU_PAGE ? alignment : EMU_PAGE);
+    uintptr_t base = emu_reserve(size, alignment > EMU_PAGE ? alignment : EMU_PAGE);
     if (base)
         emu_range_add((struct emu_range){.base = base, .size = size, .dev = dev < 0 ? 0 : dev,
                                          .kind = EMU_KIND_RESERVED});

@@ -150,6 +150,8 @@ void emu_span_absorb_next(struct emu_span *span);
 struct emu_span *emu_span_give(struct emu_span *span);              /* merge with free neighbours */
 uintptr_t emu_arena_take(size_t size, size_t alignment);            /* 0: no address space */
 void emu_arena_give(uintptr_t base);
+uintptr_t emu_reserve(size_t size, size_t alignment);               /* for cuMemMap; 0: none left */
+void emu_unreserve(uintptr_t base);
 void emu_place_context(int dev); /* what a new context takes of the address space */
 void emu_unplace_context(int dev); /* all of it, when everything in it is free */
 struct emu_span *emu_place_large(int dev, size_t size);

@@ -86,7 +86,7 @@ int emu_alloc_host(size_t size, void **out) {
 static void release(struct emu_range *range) {
     int card = emu_card(range->dev);
     if (range->kind == EMU_KIND_HOST) munmap((void *)range->base, range->size);
-    else if (range->kind == EMU_KIND_RESERVED) emu_arena_give(range->base);
+    else if (range->kind == EMU_KIND_RESERVED) emu_unreserve(range->base);
     else if (range->charged) {
         emu_unplace_large(range->span);
         emu_uncharge(card, range->charged, 1);

@@ -25,33 +25,40 @@
 #define ARENA_LARGEST ((size_t)16 << 40)
 #define ARENA_SMALLEST ((size_t)64 << 30)
 
-/* The arena: addresses that nothing backs. Taken ranges in a list, highest first. */
+/* Reserved addresses lie above all that a process can map (48 bits), below what a snapshot may name:
+ * a segment that can grow reserves more than its device has, and addresses are not memory. */
+#define RESERVED_FIRST ((uintptr_t)1 << 52)
+#define RESERVED_END ((uintptr_t)1 << 55)
+
+/* An arena: addresses that nothing backs. Taken ranges in a list, highest first. */
 struct taken {
     uintptr_t base;
     size_t size;
     struct taken *next;
 };
-static struct taken *taken;
-static uintptr_t arena, arena_end;
+struct arena {
+    uintptr_t first, end;
+    struct taken *taken;
+};
+static struct arena arena, reserved = {RESERVED_FIRST, RESERVED_END, NULL};
 static struct emu_regions chunks[EMU_MAX_DEVICES], pages[EMU_MAX_DEVICES];
 
 static int open_arena(void) {
     /* A process under a limit of address space gets a smaller one. */
-    for (size_t size = ARENA_LARGEST; !arena && size >= ARENA_SMALLEST; size /= 2) {
+    for (size_t size = ARENA_LARGEST; !arena.first && size >= ARENA_SMALLEST; size /= 2) {
         void *base = mmap(ARENA_HINT, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base == MAP_FAILED) continue;
-        arena = (uintptr_t)base;
-        arena_end = arena + size;
+        arena.first = (uintptr_t)base;
+        arena.end = arena.first + size;
     }
-    if (!arena) fputs("allocmark emulator: no address space is left (ulimit -v): allocations fail\n", stderr);
-    return arena != 0;
+    if (!arena.first) fputs("allocmark emulator: no address space is left (ulimit -v): allocations fail\n", stderr);
+    return arena.first != 0;
 }
 
-uintptr_t emu_arena_take(size_t size, size_t alignment) {
-    if (!arena && !open_arena()) return 0;
-    uintptr_t top = arena_end;
-    for (struct taken **at = &taken;; at = &(*at)->next) {
-        uintptr_t floor = *at ? (*at)->base + (*at)->size : arena;
+static uintptr_t take(struct arena *from, size_t size, size_t alignment) {
+    uintptr_t top = from->end;
+    for (struct taken **at = &from->taken;; at = &(*at)->next) {
+        uintptr_t floor = *at ? (*at)->base + (*at)->size : from->first;
         if (size <= top - floor && ((top - size) & ~(alignment - 1)) >= floor) {
             struct taken *new = malloc(sizeof *new);
             *new = (struct taken){(top - size) & ~(alignment - 1), size, *at};
@@ -63,8 +70,8 @@ uintptr_t emu_arena_take(size_t size, size_t alignment) {
     }
 }
 
-void emu_arena_give(uintptr_t base) {
-    for (struct taken **at = &taken; *at; at = &(*at)->next) {
+static void give(struct arena *to, uintptr_t base) {
+    for (struct taken **at = &to->taken; *at; at = &(*at)->next) {
         if ((*at)->base != base) continue;
         struct taken *gone = *at;
         *at = gone->next;
@@ -72,6 +79,13 @@ void emu_arena_give(uintptr_t base) {
         return;
     }
 }
+
+uintptr_t emu_arena_take(size_t size, size_t alignment) {
+    return arena.first || open_arena() ? take(&arena, size, alignment) : 0;
+}
+void emu_arena_give(uintptr_t base) { give(&arena, base); }
+uintptr_t emu_reserve(size_t size, size_t alignment) { return take(&reserved, size, alignment); }
+void emu_unreserve(uintptr_t base) { give(&reserved, base); }
 
 static struct emu_span *newest_fit(struct emu_regions *list, size_t size) {
     for (struct emu_region *region = list->last; region; region = region->previous) {
