@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from allocmark.recording.importers.recording import BlockMap, Recording
+from allocmark.replays.agreement import Agreement, compare
 from allocmark.replays.driver_time import DriverTime
 from allocmark.replays.non_allocator_memory import Term
+from allocmark.replays.process_limit import ProcessLimit
+from allocmark.replays.recorded_run import RecordedRun
 from allocmark.replays.settings import Setting
 
 SCHEMA = 1
@@ -53,6 +56,8 @@ class SettingAnswer:
     """Event, live, cached, inactive split and pending free bytes, of the setting that is drawn."""
     cells: Sequence[float] = ()
     """What each of them holds by address, `CELLS` of the address map a point."""
+    in_recorded_room: Mapping[str, float] = field(default_factory=dict)
+    """Of the recorded setting: figures of a run in as much memory as the recorded one had."""
 
     @property
     def name(self) -> str:
@@ -63,6 +68,15 @@ class SettingAnswer:
         """Return a whole number, None where it has none."""
         value = self.figures.get(name)
         return None if value is None else int(value)
+
+    @property
+    def reserved_need_bytes(self) -> int | None:
+        """The least that it must be able to reserve, None where not known."""
+        least = self.figure("smallest_capacity_bytes")
+        if least is None or self.smallest_card_bytes is None:
+            return self.figure("peak_reserved_bytes")
+        share = self.setting.fraction
+        return least if share is None else min(least, int(share * self.smallest_card_bytes))
 
     @property
     def completes(self) -> bool | None:
@@ -79,8 +93,9 @@ class ReplayAnswer:
     settings: Sequence[SettingAnswer]
     outside: Term
     card: Term | None
-    card_is_recorded: bool
-    """Whether the card is the one of the recorded run, which had it for itself."""
+    run: RecordedRun
+    limit: ProcessLimit | None
+    """What the recorded process allowed itself, on the card that is answered for."""
     where: str
     emulated: bool
     doubts: Sequence[str]
@@ -92,41 +107,28 @@ class ReplayAnswer:
         return next((s for s in self.settings if s.setting.recorded), None)
 
     @property
+    def limited(self) -> bool:
+        """Whether the process's own limit, and not the card, says how much it may reserve."""
+        if self.limit is None or self.card is None:
+            return False
+        return self.limit.allowed_bytes < self.card.value_bytes - self.outside.value_bytes
+
+    @property
     def source_of_times(self) -> str:
         """Where the estimates of time in the driver come from, nothing without any."""
         return next((s.driver_time.source for s in self.settings if s.driver_time), "")
 
     @property
-    def agreement(self) -> str:
-        """Say how the replay under the recorded setting agrees with what was recorded.
-
-        A run that ran short of its card is held against the replay in as much memory.
-        """
+    def agreement(self) -> Agreement:
+        """How the replay under the recorded setting agrees with what was recorded."""
         own = self.recorded
-        if own is None:
-            known = "the setting of the recorded run is not known"
-            return f"{known}: nothing to hold the replay against"
-        on_card = self.card_is_recorded and own.figure("capacity_bytes") is not None
-        if self.recording.counted.get("retries") and not on_card:
-            return (
-                "the recorded run was short of memory and gave its cache back: only a replay in "
-                "the same memory (its card, alone, without --capacity) can be held against it"
-            )
-        if own.reason and not on_card:
-            return "the recorded setting could not be replayed: nothing to hold against"
-        words = []
-        for name, what in _COMPARED.items():
-            was, now = self.recording.counted.get(name), own.figure("capacity_" * on_card + name)
-            if was is not None and now is not None:
-                same = f"{what} equal ({was})"
-                off = f"{what} {now}, recorded {was} ({(now - was) / max(1, was):+.2%})"
-                words.append(same if was == now else off)
-        if self.recording.failed and on_card:
-            was, now = self.recording.failed[-1].event, own.figure("failed_event")
-            off = f"recorded failure at event {was}, replayed: {'none' if now is None else now}"
-            words.append("it fails at the recorded event" if was == now else off)
-        compared = "; ".join(words) or "nothing was recorded to compare"
-        return f"replay under {own.name}: {compared}"
+        return compare(
+            self.recording,
+            self.run,
+            own.name if own else None,
+            own.in_recorded_room if own else {},
+            (own.reasons.get("in_recorded_room") or own.reason) if own else "",
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, the maps left out."""
@@ -140,17 +142,15 @@ class ReplayAnswer:
             "where": self.where,
             "emulated": self.emulated,
             "recorded": dict(recording.counted),
-            "agreement": self.agreement,
+            "agreement": self.agreement.text,
+            "contradiction": self.agreement.to_json(),
+            "limit": asdict(self.limit) if self.limit else None,
             "outside": asdict(self.outside),
             "card": asdict(self.card) if self.card else None,
             "doubts": list(self.doubts),
             "seconds": self.seconds,
             "settings": [_setting_json(s) for s in self.settings],
         }
-
-
-_COMPARED = {"peak_reserved_bytes": "peak reserved", "peak_segments": "segments",
-             "driver_allocs": "driver allocations", "retries": "retries"}  # fmt: skip
 
 
 def _setting_json(answer: SettingAnswer) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from allocmark.replays.answer import ReplayAnswer
 from allocmark.replays.children import Done
 from allocmark.replays.explanation import explain
 from allocmark.replays.run import ReplayOptions, replay
+from allocmark.replays.summary import recommended, summary
 from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError
 from allocmark.system.units import parse_bytes
 
@@ -67,7 +68,12 @@ def answer(request: ReplayRequest, write: Writer, show: Callable[[str], None]) -
 
 def _as_json(found: ReplayAnswer) -> str:
     explained = explain(found)
-    plain = found.to_json() | {"explanation": explained.to_json() if explained else None}
+    plain = {
+        "answer": summary(found),
+        "recommended": recommended(found),
+        **found.to_json(),
+        "explanation": explained.to_json() if explained else None,
+    }
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 
 

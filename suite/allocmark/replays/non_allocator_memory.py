@@ -21,6 +21,7 @@ _IN_USE = re.compile(rf"this process has {_SIZE} memory in use")
 _ALLOCATED = re.compile(rf"{_SIZE} is allocated by PyTorch")
 _RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
 _TOTAL = re.compile(rf"has a total capacity of {_SIZE}")
+_ALLOWED = re.compile(rf"{_SIZE} allowed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +33,25 @@ class Term:
     assumed: bool = False
 
 
-def outside_bytes(requested: int | None, recorded: Mapping[str, Any]) -> Term:
-    """Return what lies outside the allocator, from the best source there is."""
+def outside_bytes(
+    requested: int | None, recorded: Mapping[str, Any], room_bytes: int | None = None
+) -> Term:
+    """Return what lies outside the allocator, from the best source there is.
+
+    `room_bytes` is what the allocator held and the driver had free beside, when a request failed.
+    """
     if requested is not None:
         return Term(requested, "--outside")
-    found = _from_text(str(recorded.get("oom_text", ""))) or _from_meter(recorded)
+    found = _from_text(str(recorded.get("oom_text", ""))) or _from_meter(recorded, room_bytes)
     return found or _committed(str(recorded.get("gpu", "")))
 
 
-def card_bytes(requested: int | None, recorded: Mapping[str, Any]) -> Term | None:
+def card_bytes(
+    requested: int | None,
+    recorded: Mapping[str, Any],
+    outside: Term | None = None,
+    room_bytes: int | None = None,
+) -> Term | None:
     """Return the usable bytes of the card to answer for, None where none is known."""
     if requested is not None:
         return Term(requested, "--capacity, all of it taken as usable")
@@ -48,7 +59,17 @@ def card_bytes(requested: int | None, recorded: Mapping[str, Any]) -> Term | Non
     if isinstance(total, int) and total > 0:
         return Term(total, f"the recorded card's, by cudaMemGetInfo ({recorded.get('gpu', 'GPU')})")
     text = _bytes(_TOTAL.search(str(recorded.get("oom_text", ""))))
-    return Term(text, "the recorded OOM text") if text else None
+    if text:
+        return Term(text, "the recorded OOM text")
+    if room_bytes is None or outside is None:
+        return None
+    source = "reserved and free when a request failed, and what lies outside"
+    return Term(room_bytes + outside.value_bytes, source, outside.assumed)
+
+
+def allowed_in_text(text: str) -> int | None:
+    """Return the bytes that torch's error says the process allowed itself, None without."""
+    return _bytes(_ALLOWED.search(text))
 
 
 def _from_text(text: str) -> Term | None:
@@ -60,11 +81,13 @@ def _from_text(text: str) -> Term | None:
     return Term(left, "the recorded OOM text, which rounds to 0.01") if left > 0 else None
 
 
-def _from_meter(recorded: Mapping[str, Any]) -> Term | None:
+def _from_meter(recorded: Mapping[str, Any], room_bytes: int | None) -> Term | None:
     own = _less(recorded, "process_bytes", "reserved_bytes")
     if own is not None and own > 0 and others_bytes(recorded):
         return Term(own, "recorded NVML figure of the process less reserved")
     left = _less(recorded, "total_bytes", "free_bytes", "reserved_bytes")
+    if left is not None and room_bytes is not None:
+        left = int(recorded["total_bytes"]) - room_bytes
     if left is None or left <= 0:
         return None
     alone = recorded.get("process_bytes") is not None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from allocmark.experiments.shared.allocator_setting import IDLE
 from allocmark.recording.importers.frames import is_of_torch
 from allocmark.replays import breakdown_svg, table
 from allocmark.replays.answer import ReplayAnswer, SettingAnswer
@@ -63,11 +64,14 @@ def render(answer: ReplayAnswer) -> str:
         title=f"allocmark replay: {answer.recording.source}",
         answer=answer,
         summary=summary(answer),
-        columns=[name.replace("\n", " ") for name in table.columns(on_card)],
+        columns=[name.replace("\n", " ") for name in table.columns(on_card, answer.limited)],
         rows=[(table.row(tried, on_card), tried.setting.line) for tried in replayed],
+        idle=[tried.name for tried in replayed if IDLE in tried.in_force],
+        idle_words=IDLE,
         missing=[(tried.name, tried.reason) for tried in answer.settings if tried.reason],
         outside=in_words(answer.outside),
         card=in_words(answer.card) if answer.card else "",
+        limit=answer.limit.in_words if answer.limit and answer.limited else "",
         explained=explained,
         kinds=_KINDS,
         segments_svg=Markup(breakdown_svg.segment_map(explained.map)) if explained else "",
@@ -106,5 +110,8 @@ def _lines(answer: ReplayAnswer) -> list[Line]:
 def _limit(answer: ReplayAnswer) -> tuple[str, float] | None:
     if answer.card is None:
         return None
+    if answer.limit is not None and answer.limited:
+        allowed = answer.limit.allowed_bytes
+        return f"limit of the process: {format_bytes(allowed)}", allowed
     left = answer.card.value_bytes - answer.outside.value_bytes
     return f"room on the card: {format_bytes(left)}", left

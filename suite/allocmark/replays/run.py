@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,18 @@ from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.recording.experiment import save_events
 from allocmark.machine.stack import installed
 from allocmark.recording.importers.recording import BlockMap, Recording
-from allocmark.replays import children, driver_time, non_allocator_memory, settings
+from allocmark.replays import (
+    children,
+    driver_time,
+    non_allocator_memory,
+    process_limit,
+    recorded_run,
+    settings,
+)
 from allocmark.replays.answer import FIGURES, ReplayAnswer, SettingAnswer
 from allocmark.replays.non_allocator_memory import Term, in_words
 from allocmark.replays.ranking import ranked
+from allocmark.replays.recorded_run import RecordedRun, Room
 from allocmark.replays.settings import Setting
 from allocmark.schema.figure import Series
 from allocmark.schema.metrics import recording as names
@@ -34,6 +43,8 @@ _SEARCH_S = 4.0
 _LIMIT_S = 60.0
 _SENTENCES = 2
 _LIMIT_FOR_EACH_EVENT_S = 60e-6
+_LIMITED = ("peak_reserved_bytes", "retries", "driver_allocs", "driver_frees")
+"""What a setting with a memory fraction of its own is shown with as it is in that fraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +73,12 @@ def replay(
     """
     begin = time.monotonic()
     chosen = settings.choose(options.settings, recording.setting)
-    around = non_allocator_memory.outside_bytes(options.outside_bytes, recording.environment)
-    card = non_allocator_memory.card_bytes(options.capacity_bytes, recording.environment)
+    room = recorded_run.room_bytes(recording)
+    around = non_allocator_memory.outside_bytes(options.outside_bytes, recording.environment, room)
+    card = non_allocator_memory.card_bytes(
+        options.capacity_bytes, recording.environment, around, room
+    )
+    limit = process_limit.of(recording, None if card is None else card.value_bytes)
     capacity = None if card is None else card.value_bytes - around.value_bytes
     if capacity is not None and capacity <= 0:
         raise AllocmarkError(
@@ -74,6 +89,10 @@ def replay(
     emulated = options.emulated or real_driver() is None  # Where no GPU is here.
     live_bytes = recording.trace.peak_requested_bytes
     jobs = options.jobs or os.cpu_count() or 1
+    run = recorded_run.of(recording)
+    # Where that is the capacity answered for, one run serves both.
+    asked = None if capacity is None else Room(capacity, limit.allowed_bytes if limit else None)
+    recorded = run.room if run.was_short and run.room != asked else None
     # The recorded setting is the one that is explained.
     pictured = next((setting for setting in chosen if setting.recorded), chosen[0])
     gpu = str(recording.environment.get("gpu", ""))
@@ -83,10 +102,19 @@ def replay(
         save_events(events, recording.trace)
 
         def ask(setting: Setting, variables: Mapping[str, str]) -> Request:
+            own = setting.fraction
+            limited = limit is not None and own is None and capacity is not None
+            allowed = limit.allowed_bytes if limit and limited else None
             parameters = {
                 "events": str(events),
                 "conf": setting.conf,
                 "capacity_bytes": capacity,
+                "allowed_bytes": allowed,
+                "fraction": own,
+                "outside_bytes": around.value_bytes,
+                "recorded_room": (recorded.capacity_bytes, recorded.allowed_bytes)
+                if recorded and setting.recorded
+                else None,
                 "seconds": _SEARCH_S if options.search else None,
                 "picture": setting is pictured,
             }
@@ -104,13 +132,15 @@ def replay(
             _answer(setting, outcome, around, gpu, emulated)
             for setting, outcome in zip(chosen, outcomes, strict=True)
         ]
+    answers = [replace(one, in_recorded_room=_like(one, run, asked)) for one in answers]
     simulated = "the emulated driver (bytes and decisions are real, times are not)"
     return ReplayAnswer(
         recording=recording,
         settings=ranked(answers, recording.setting is not None),
         outside=around,
         card=card,
-        card_is_recorded=card is not None and options.capacity_bytes is None and not others,
+        run=run,
+        limit=limit,
         where=simulated if emulated else "this machine's GPU",
         emulated=emulated,
         doubts=[*recording.doubts, *_doubts(recording, chosen, emulated, others)],
@@ -118,10 +148,27 @@ def replay(
     )
 
 
+def _like(own: SettingAnswer, run: RecordedRun, asked: Room | None) -> Mapping[str, float]:
+    """Return the figures that are held against the recorded run: in its memory, or of as much.
+
+    Where that was never short, a replay without a limit is its like.
+    """
+    if not own.setting.recorded or own.in_recorded_room:
+        return own.in_recorded_room
+    names = ("completes", "failed_event", *(name for name in FIGURES if "capacity_" in name))
+    if asked is not None and run.room == asked:
+        return {name: own.figures[name] for name in names if name in own.figures}
+    if run.was_short or "peak_reserved_bytes" not in own.figures:
+        return {}
+    plain = {name: own.figures.get(name.removeprefix("capacity_")) for name in names}
+    return {"completes": 1} | {name: v for name, v in plain.items() if v is not None}
+
+
 def _answer(
     setting: Setting, outcome: ChildOutcome, around: Term, gpu: str, emulated: bool
 ) -> SettingAnswer:
-    found = {figure.metric: figure for figure in outcome.figures}
+    recorded = [f for f in outcome.figures if f.axes.get(names.ROOM) == names.RECORDED_ROOM]
+    found = {figure.metric: figure for figure in outcome.figures if figure not in recorded}
     values = {n: f.value for n, f in found.items() if n in FIGURES and f.value is not None}
     reasons = {n: f.reason for n, f in found.items() if n in FIGURES and f.reason is not None}
     for failure in outcome.failures:
@@ -129,6 +176,8 @@ def _answer(
             reasons["smallest_capacity_bytes"] = failure.reason
         elif failure.stage == names.WITHIN:
             reasons["completes"] = failure.reason
+        elif failure.stage == names.RECORDED:
+            reasons["in_recorded_room"] = failure.reason
         else:  # Between the stages: no ballast, say.
             for name in ("completes", "smallest_capacity_bytes"):
                 if name not in values:
@@ -147,13 +196,22 @@ def _answer(
         reasons["driver_seconds"] = f"{setting.name} does not tell the sizes of its driver calls"
     series = {curve.name: curve.columns for curve in outcome.series}
     calls = series.get(names.CAPACITY_DRIVER_CALLS, series.get(names.DRIVER_CALLS))
+    no_retry = None if peak is None else int(peak) + around.value_bytes
+    if setting.fraction is not None:
+        if no_retry is not None and peak is not None and setting.fraction > 0:
+            no_retry = max(no_retry, math.ceil(peak / setting.fraction))
+        # Its own limit is part of the setting: without it nobody would run it.
+        values |= {n: values[f"capacity_{n}"] for n in _LIMITED if f"capacity_{n}" in values}
+        if requested := values.get("peak_requested_bytes"):
+            held = values.get("peak_reserved_bytes", 0)
+            values["waste_ratio"] = max(0.0, 1 - requested / held) if held else 0.0
     return SettingAnswer(
         setting,
         figures=values,
         reasons=reasons,
         driver_time=driver_time.estimate(calls, gpu) if calls else None,
         smallest_card_bytes=None if least is None else int(least) + around.value_bytes,
-        no_retry_card_bytes=None if peak is None else int(peak) + around.value_bytes,
+        no_retry_card_bytes=no_retry,
         settled="smallest_capacity_bytes" in values and not found["smallest_capacity_bytes"].flags,
         reason=reason,
         error=str(outcome.notes.get("error", "")),
@@ -163,6 +221,7 @@ def _answer(
         maps=_maps(outcome),
         over_time=series.get(names.ADDRESS_MAP, {}),
         cells=series.get(names.ADDRESS_CELLS, {}).get("kind", ()),
+        in_recorded_room={f.metric: f.value for f in recorded if f.value is not None},
     )
 
 
@@ -172,7 +231,15 @@ def _maps(outcome: ChildOutcome) -> dict[str, BlockMap]:
     for series in outcome.series:
         if series.name in names.MAPS:
             found.setdefault(str(series.axes["at"]), {})[series.name] = series
-    failed = next((f.value for f in outcome.figures if f.metric == names.FAILED_EVENT.name), None)
+    failed = next(
+        (
+            figure.value
+            for figure in outcome.figures
+            if figure.metric == names.FAILED_EVENT.name
+            and figure.axes.get(names.ROOM) != names.RECORDED_ROOM
+        ),
+        None,
+    )
     known = {names.PEAK: outcome.notes.get(PEAK_EVENT), names.FAILURE: failed}
     events = {at: int(event) for at, event in known.items() if event is not None}
     return {
@@ -193,8 +260,8 @@ def _doubts(
     doubts = []
     if others:
         doubts.append(
-            f"other processes held {format_bytes(others)} of the recorded card: the replays have "
-            "all of it, so the recorded run, which had less, is not held against them"
+            f"other processes held {format_bytes(others)} of the recorded GPU: the replays have "
+            "all of it, and the recorded run is held against one in what it had"
         )
     pools = [s.name for s in chosen if "cudaMallocAsync" in str(s.allocator.environment)]
     if emulated and pools:

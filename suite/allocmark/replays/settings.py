@@ -30,6 +30,14 @@ class Setting:
     """Whether the recorded run was made under it."""
 
     @property
+    def fraction(self) -> float | None:
+        """The share of the GPU's memory that the setting itself allows, None without a limit."""
+        conf = self.allocator.environment.get(CONF, "")
+        with suppress(AllocmarkError):  # A recorded one that only a newer torch knows.
+            return memory_fraction(conf)
+        return None
+
+    @property
     def line(self) -> str:
         """Return the change to make, as a line for the environment."""
         if self.allocator.framework != "torch":
@@ -106,6 +114,17 @@ def parse(conf: str) -> dict[str, str]:
     if depth:
         raise AllocmarkError(f"torch takes no setting {conf[:60]!r}: a bracket of it is not closed")
     return words
+
+
+def memory_fraction(conf: str) -> float | None:
+    """Return the share of the GPU that a setting allows, None where it names none below 1.
+
+    Raises `AllocmarkError` for an option that torch does not know.
+    """
+    text = parse(conf).get("per_process_memory_fraction")
+    with suppress(ValueError):
+        return float(text) if text and float(text) < 1 else None
+    return None
 
 
 def _words(allocator: Allocator) -> dict[str, str]:

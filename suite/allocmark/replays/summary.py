@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from allocmark.replays.agreement import in_failing_call
 from allocmark.replays.answer import ReplayAnswer, SettingAnswer
 from allocmark.replays.non_allocator_memory import Term
 from allocmark.replays.ranking import alike
@@ -9,17 +12,73 @@ from allocmark.system.units import format_bytes, format_count, format_need
 
 
 def summary(answer: ReplayAnswer) -> str:
-    """Say what to do."""
+    """Say what to do; where a replay contradicts the recording, that, and why."""
     best = answer.settings[0] if answer.settings else None
     if best is None or best.smallest_card_bytes is None:
         return "no setting could be replayed to its end: see the reasons"
+    agreement = answer.agreement
+    if agreement.contradiction:
+        return (
+            f"{agreement.contradiction}. Cause: {agreement.cause}. So no setting is recommended: "
+            "the figures are what the replays took"
+        )
     if not answer.recording.has_history:
-        return "only what was alive at the end is known: how large a card must be at least"
+        needs = f"at least {_card(best)}"
+        return (
+            f"the program needs a card with {needs} usable: only what was alive at its end is known"
+        )
+    text = _chosen(answer, best)
+    if answer.recording.begins_late:
+        text = f"at least, as the history begins late: {text}"
+    if answer.run.failed is not None and answer.run.failed.returned_bytes:
+        text += f". {in_failing_call(answer.run.failed.returned_bytes)}"
+    return text
+
+
+def recommended(answer: ReplayAnswer) -> str | None:
+    """Return the line that changes the setting, None where none is better or none is known to be.
+
+    Nothing rests on a replay that contradicts the recording.
+    """
+    best = answer.settings[0] if answer.settings else None
+    known = answer.recording.has_history and not answer.agreement.contradiction
+    if best is None or best.smallest_card_bytes is None or best is answer.recorded or not known:
+        return None
+    if answer.limited and not best.completes:
+        return None
+    return best.setting.line
+
+
+def _chosen(answer: ReplayAnswer, best: SettingAnswer) -> str:
+    if answer.limited:
+        return _limited(answer, best)
     if best.completes is False:
         return _none_fits(best, answer.recorded, answer.card)
     if best.completes:
         return _fits(best, answer.recorded)
     return _smallest(best, answer.recorded)
+
+
+def _limited(answer: ReplayAnswer, best: SettingAnswer) -> str:
+    """Say what a process needs that limits itself."""
+    limit, card = answer.limit, answer.card
+    assert limit is not None and card is not None
+    own = answer.recorded or best
+    text = f"the process limits itself to {limit.in_words}"
+    if limit.refused is not None:
+        free = format_bytes(limit.refused.device_free_bytes)
+        text = f"a limit of the process refused the request, not the GPU ({free} of it were free): "
+        text += f"it may reserve {limit.in_words}"
+    if best.completes:
+        return f"{text}; within it {_fits(best, answer.recorded, 'this limit')}"
+    needs = own.reserved_need_bytes or 0
+    text += f", and needs {format_need(needs)} under {own.name}"
+    if best.reserved_need_bytes and not alike(best.reserved_need_bytes, needs):
+        text += f", {format_need(best.reserved_need_bytes)} under {best.setting.line}"
+    if limit.fraction is not None:
+        text += f": a fraction of {math.ceil(1000 * needs / card.value_bytes) / 1000:g}"
+    usable = format_need(needs + answer.outside.value_bytes)
+    return f"{text}; without a limit it needs a card with {usable} usable"
 
 
 def _none_fits(best: SettingAnswer, own: SettingAnswer | None, card: Term | None) -> str:
@@ -34,11 +93,11 @@ def _none_fits(best: SettingAnswer, own: SettingAnswer | None, card: Term | None
     return f"{text}; the recorded {own.name} needs {_card(own)}"
 
 
-def _fits(best: SettingAnswer, own: SettingAnswer | None) -> str:
+def _fits(best: SettingAnswer, own: SettingAnswer | None, where: str = "this card") -> str:
     if best is own:
-        fits = f"the recorded {own.name} fits this card{_retries(own)}"
+        fits = f"the recorded {own.name} fits {where}{_retries(own)}"
         return f"{fits}: none of the others is better"
-    text = f"{best.setting.line} fits this card{_retries(best)}"
+    text = f"{best.setting.line} fits {where}{_retries(best)}"
     if own is None or own.smallest_card_bytes is None:
         return f"{text}; it needs {_card(best)}"
     if not own.completes:

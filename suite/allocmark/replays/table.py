@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from allocmark.experiments.shared.allocator_setting import IDLE
 from allocmark.replays.answer import ReplayAnswer, SettingAnswer
 from allocmark.replays.explanation import explain
 from allocmark.replays.non_allocator_memory import in_words
@@ -18,23 +19,26 @@ _COLUMNS = (
     *("smallest\ncard", "without\nretry", "peak\nreserved"),
     *("waste", "driver\ncalls", "driver\ntime"),
 )
-_ON_CARD = "this card"
+_ON_CARD, _IN_LIMIT = "this card", "this limit"
 
 
 def render(answer: ReplayAnswer) -> RenderableType:
     """Return the whole answer, ready to print."""
     recording = answer.recording
     head = [
+        f"{summary(answer)[0].upper()}{summary(answer)[1:]}.",
         f"{recording.source}: {len(recording.trace)} events of device {recording.device}",
         f"replayed on {answer.where}, in {answer.seconds:.0f} s",
         f"outside the allocator: {in_words(answer.outside)}",
     ]
     if answer.card is not None:
         head.append(f"the card: {in_words(answer.card)}")
+    if answer.limit is not None and answer.limited:
+        head.append(f"limit of the process: {answer.limit.in_words}")
     table = Table(title="Settings, best first", title_justify="left")
-    table.add_column("setting", no_wrap=True)
+    table.add_column("setting", overflow="fold")  # It gives way: a figure is never cut.
     on_card = answer.card is not None
-    for column in columns(on_card):
+    for column in columns(on_card, answer.limited):
         table.add_column(column, justify="right", no_wrap=True)
     for tried in answer.settings:
         if not tried.reason:
@@ -43,9 +47,9 @@ def render(answer: ReplayAnswer) -> RenderableType:
     return Group(*parts)
 
 
-def columns(on_card: bool) -> tuple[str, ...]:
+def columns(on_card: bool, limited: bool = False) -> tuple[str, ...]:
     """Return the columns after the setting's name, what decides first."""
-    return (_ON_CARD, *_COLUMNS) if on_card else _COLUMNS
+    return (_IN_LIMIT if limited else _ON_CARD, *_COLUMNS) if on_card else _COLUMNS
 
 
 def row(tried: SettingAnswer, on_card: bool) -> list[str]:
@@ -77,12 +81,13 @@ def _fits(tried: SettingAnswer) -> str:
 
 def _notes(answer: ReplayAnswer) -> list[str]:
     explained = explain(answer)
-    notes = [f"- {summary(answer)}", f"- {answer.agreement}"]
+    notes = [f"- {answer.agreement.text}"]
     notes += [f"- {sentence}" for sentence in (explained.sentences if explained else ())]
     if answer.recorded is not None:
         notes.append("- *: the setting that the run was recorded under")
     if not all(tried.settled for tried in answer.settings if not tried.reason):
         notes.append("- ~: the search was cut off by its time, or could not run: it may be smaller")
+    notes += [f"- {tried.name}: {IDLE}" for tried in answer.settings if IDLE in tried.in_force]
     notes += [f"- {doubt}" for doubt in answer.doubts]
     notes += [f"- {tried.name}: {tried.reason}" for tried in answer.settings if tried.reason]
     if answer.card is not None:

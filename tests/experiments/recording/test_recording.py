@@ -15,6 +15,7 @@ from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.recording import experiment
 from allocmark.experiments.shared import driver_history
 from allocmark.experiments.shared.event_replay import Script
+from allocmark.experiments.shared.memory_fraction import MemoryFraction
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.units import GIB, MIB
 from allocmark.workloads.event_trace import Trace
@@ -31,11 +32,20 @@ def _run(stream: io.StringIO) -> Any:
     none = np.zeros(1, np.uint8)
     script = Script.of(Trace("t", none, np.zeros(1, np.int64), np.array([3 * MIB]), none))
     caching = SimpleNamespace(
+        framework="none",
         capabilities=frozenset({Capability.CACHE}),
         restart=lambda: None,
         stats=lambda: SimpleNamespace(reserved_bytes=0),
     )
-    return experiment._Run(script, caching, 0, Recorder(stream), draws=False)  # type: ignore[arg-type]
+    limit = MemoryFraction(caching, None, None, 0)  # type: ignore[arg-type]
+    return experiment._Run(
+        script,
+        caching,  # type: ignore[arg-type]
+        0,
+        Recorder(stream),
+        limit,
+        draws=False,
+    )
 
 
 def test_what_took_less_without_a_limit_fits(monkeypatch: pytest.MonkeyPatch) -> None:

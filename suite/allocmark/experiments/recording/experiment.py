@@ -8,7 +8,8 @@ Series ``address_map`` and ``address_cells`` where a picture was requested, ``dr
 ``capacity_driver_calls`` (kind, size, calls), ``memory`` (the curve without a limit) and
 ``capacity_memory`` (with it), ``segments`` and ``blocks`` with ``{at: failure}`` where the run in
 ``capacity_bytes`` failed, else ``{at: peak}`` where reserved memory is first at its peak. Notes
-``setting``, ``peak_event``, ``error``.
+``setting``, ``peak_event``, ``error``. The axis ``room`` of figures in a capacity is ``recorded``
+for a run in the memory that the recorded one had, to hold both against each other.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from allocmark.allocators import registry
-from allocmark.allocators.base import Allocator, Capability
+from allocmark.allocators.base import Allocator, Capability, Stats
 from allocmark.allocators.torch_caching import TorchSetting
 from allocmark.experiments.core.experiment import Experiment, Profile
 from allocmark.experiments.core.recorder import Recorder
@@ -32,6 +33,7 @@ from allocmark.experiments.shared.address_map import AddressMap
 from allocmark.experiments.shared.allocator_setting import setting_in_force
 from allocmark.experiments.shared.ballast import STEP_BYTES, Ballast
 from allocmark.experiments.shared.capacity_bracket import narrow
+from allocmark.experiments.shared.driver_history import DriverHistory
 from allocmark.experiments.shared.event_replay import (
     Replay,
     Script,
@@ -41,6 +43,7 @@ from allocmark.experiments.shared.event_replay import (
     spaced,
 )
 from allocmark.experiments.shared.fragmentation_vector import POINTS, figures, run_once
+from allocmark.experiments.shared.memory_fraction import MemoryFraction
 from allocmark.schema import notes
 from allocmark.schema.flags import NOT_SETTLED
 from allocmark.schema.metric import Metric
@@ -96,16 +99,24 @@ class RecordedJob(Experiment):
         capacity_bytes, seconds = parameters["capacity_bytes"], parameters["seconds"]
         begin = time.monotonic()
         allocator.open(request.device)
+        limit = MemoryFraction(
+            allocator,
+            parameters["allowed_bytes"],
+            parameters["fraction"],
+            parameters["outside_bytes"],
+        )
+        limit.within(capacity_bytes)
         recorder.note(notes.SETTING, setting_in_force(allocator))
         script = Script.of(load_events(Path(parameters["events"])))
         reason = script.cannot_run(allocator)
         if reason is not None:
             raise NotMeasurableError(reason)
         open_streams(script, allocator)
-        run = _Run(script, allocator, request.device, recorder, parameters["picture"])
+        run = _Run(script, allocator, request.device, recorder, limit, parameters["picture"])
         with recorder.stage("without a limit"):
             run.without_limit(draw=capacity_bytes is None)
-        wanted = capacity_bytes is not None or seconds is not None
+        recorded = parameters["recorded_room"]
+        wanted = any(given is not None for given in (capacity_bytes, seconds, recorded))
         if Capability.RESTART not in allocator.capabilities or not wanted:
             run.completes_if_known(capacity_bytes)
             return
@@ -113,6 +124,9 @@ class RecordedJob(Experiment):
             if capacity_bytes is not None:
                 with recorder.stage(metrics.WITHIN):
                     run.within(capacity_bytes, ballast)
+            if recorded is not None:
+                with recorder.stage(metrics.RECORDED):
+                    run.in_recorded_room(ballast, *recorded)
             if seconds is None:
                 return
             with recorder.stage(metrics.SEARCH):
@@ -129,9 +143,15 @@ def allocator_for(request: Request) -> Allocator:
 
 class _Run:
     def __init__(
-        self, script: Script, allocator: Allocator, device: int, recorder: Recorder, draws: bool
+        self,
+        script: Script,
+        allocator: Allocator,
+        device: int,
+        recorder: Recorder,
+        limit: MemoryFraction,
+        draws: bool,
     ) -> None:
-        self._draws = draws
+        self._draws, self._limit = draws, limit
         self._script, self._allocator = script, allocator
         self._device, self._recorder = device, recorder
         self._caches = Capability.CACHE in allocator.capabilities
@@ -144,6 +164,7 @@ class _Run:
     def without_limit(self, draw: bool) -> None:
         """Run with all the memory there is: the vector, the driver's calls, the map if wanted."""
         script, allocator = self._script, self._allocator
+        self._limit.lift()
         restart(allocator)
         if self._has_history:
             driver_history.begin()
@@ -172,6 +193,7 @@ class _Run:
         """
         if not self._caches and self.completes_if_known(capacity_bytes):
             return
+        self._limit.within(capacity_bytes)
         try:
             allocator = self._leave(capacity_bytes, ballast)
         except NotMeasurableError:
@@ -199,40 +221,69 @@ class _Run:
         points = spaced(len(self._script), POINTS) if first.reserved_bytes is not None else []
         done = replay(self._script, allocator, observe, points, at_end=draw_failure)
         history = driver_history.end(self._script, self._device) if self._has_history else None
-        last = allocator.stats()
         if points:
             self._recorder.series(metrics.CAPACITY_MEMORY, {}, **curve)
         if picture is not None:
             picture.send(self._recorder)
-        self._figure(metrics.COMPLETES, int(done.completed))
-        self._figure(metrics.CAPACITY_BYTES, capacity_bytes)
-        for metric, name in _WITHIN.items():
-            before, after = getattr(first, name), getattr(last, name)
-            if before is not None and after is not None:
-                self._figure(metric, after - before)
-        if last.peak_reserved_bytes is not None:
-            self._figure(metrics.CAPACITY_PEAK_RESERVED_BYTES, last.peak_reserved_bytes)
+        self._send_run(done, first, allocator.stats(), history, capacity_bytes, metrics.ANSWERED)
         if history is not None:
-            self._figure(metrics.CAPACITY_PEAK_SEGMENTS, history.peak_segments)
             self._send_calls(history.counts, metrics.CAPACITY_DRIVER_CALLS)
         if done.failed_event is not None:
-            self._fails_bytes = max(self._fails_bytes, capacity_bytes)
-            self._figure(metrics.FAILED_EVENT, done.failed_event)
+            if self._limit.allowed_bytes is None:
+                self._fails_bytes = max(self._fails_bytes, capacity_bytes)
             self._recorder.note("error", done.error)
             return
-        self._serves_bytes = min(self._serves_bytes or capacity_bytes, capacity_bytes)
+        served = min(capacity_bytes, self._limit.allowed_bytes or capacity_bytes)
+        self._serves_bytes = min(self._serves_bytes or served, served)
         if history is not None:
             self._leave(capacity_bytes, ballast)
             self._map(history.peak_event, None)
+
+    def in_recorded_room(
+        self, ballast: Ballast, capacity_bytes: int, allowed_bytes: int | None
+    ) -> None:
+        """Run in the memory that the recorded run had, to hold both against each other."""
+        self._limit.set(allowed_bytes)
+        allocator = self._leave(capacity_bytes, ballast)
+        first = allocator.stats()
+        if self._has_history:
+            driver_history.begin()
+        done = replay(self._script, allocator)
+        history = driver_history.end(self._script, self._device) if self._has_history else None
+        last = allocator.stats()
+        self._send_run(done, first, last, history, capacity_bytes, metrics.RECORDED_ROOM)
+
+    def _send_run(
+        self,
+        done: Replay,
+        first: Stats,
+        last: Stats,
+        history: DriverHistory | None,
+        capacity_bytes: int,
+        room: str,
+    ) -> None:
+        self._figure(metrics.COMPLETES, int(done.completed), room=room)
+        self._figure(metrics.CAPACITY_BYTES, capacity_bytes, room=room)
+        for metric, name in _WITHIN.items():
+            before, after = getattr(first, name), getattr(last, name)
+            if before is not None and after is not None:
+                self._figure(metric, after - before, room=room)
+        if last.peak_reserved_bytes is not None:
+            peak = last.peak_reserved_bytes
+            self._figure(metrics.CAPACITY_PEAK_RESERVED_BYTES, peak, room=room)
+        if history is not None:
+            self._figure(metrics.CAPACITY_PEAK_SEGMENTS, history.peak_segments, room=room)
+        if done.failed_event is not None:
+            self._figure(metrics.FAILED_EVENT, done.failed_event, room=room)
 
     def completes_if_known(self, capacity_bytes: int | None) -> bool:
         """Send that it completes in so much if it took no more without a limit; return whether."""
         if capacity_bytes is None or self._serves_bytes is None:
             return False
-        if self._serves_bytes > capacity_bytes:
+        if self._serves_bytes > min(capacity_bytes, self._limit.allowed_bytes or capacity_bytes):
             return False
-        self._figure(metrics.COMPLETES, 1)
-        self._figure(metrics.CAPACITY_BYTES, capacity_bytes)
+        self._figure(metrics.COMPLETES, 1, room=metrics.ANSWERED)
+        self._figure(metrics.CAPACITY_BYTES, capacity_bytes, room=metrics.ANSWERED)
         return True
 
     def search(self, seconds: float, ballast: Ballast) -> None:
@@ -245,11 +296,13 @@ class _Run:
             return
 
         def completes(capacity_bytes: int) -> bool:
+            self._limit.search(capacity_bytes)
             return replay(self._script, self._leave(capacity_bytes, ballast)).completed
 
         live = self._script.peak_requested_bytes
-        low = min(self._fails_bytes, self._serves_bytes)
-        found = narrow(completes, live, low, self._serves_bytes, seconds)
+        high = self._limit.least_capacity(self._serves_bytes)
+        low = min(self._limit.least_capacity(self._fails_bytes), high)
+        found = narrow(completes, live, low, high, seconds)
         flags = () if found.settled else (NOT_SETTLED,)
         self._figure(metrics.SMALLEST_CAPACITY_BYTES, found.serves_bytes, flags)
         self._figure(metrics.RESOLUTION_BYTES, found.serves_bytes - found.fails_bytes)
@@ -289,8 +342,15 @@ class _Run:
         ballast.leave(capacity_bytes - kept)
         return self._allocator
 
-    def _figure(self, metric: Metric, value: float, flags: Sequence[str] = ()) -> None:
-        self._recorder.figure(metric.figure(METER, {}, value, [value], flags=flags))
+    def _figure(
+        self,
+        metric: Metric,
+        value: float,
+        flags: Sequence[str] = (),
+        room: str | None = None,
+    ) -> None:
+        axes = {} if room is None else {metrics.ROOM: room}
+        self._recorder.figure(metric.figure(METER, axes, value, [value], flags=flags))
 
 
 def _uncached(trace: Trace) -> Counter[tuple[int, int]]:

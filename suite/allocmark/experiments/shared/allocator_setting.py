@@ -16,6 +16,8 @@ from allocmark.system.units import MIB
 
 _NO_CACHE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 _PROBE_BYTES = 21 * MIB
+IDLE = "garbage_collection_threshold does nothing without a memory fraction below 1"
+"""What is said of a threshold that is in force and never collects."""
 
 
 def setting_in_force(allocator: Allocator) -> str:
@@ -76,7 +78,7 @@ def _idle(wanted: Mapping[str, str], torch: Any) -> str:
     """
     fraction = getattr(torch.cuda, "get_per_process_memory_fraction", lambda: 1.0)()
     if "garbage_collection_threshold" in wanted and fraction >= 1:
-        return "; garbage_collection_threshold does nothing without a memory fraction below 1"
+        return f"; {IDLE}"
     return ""
 
 

@@ -89,6 +89,8 @@ class _Recorder:
         self._begin = self._start_seconds = 0.0
         self._ended_by_oom = self._passed_over = False
         self._written_at, self._write_seconds = 0.0, 0.0
+        self._setting_at_start: str | None = None
+        self._fractions: dict[int, float] = {}
 
     def torch_imported(self, torch: Any) -> None:
         """Have the history begin with CUDA, without starting it."""
@@ -117,12 +119,34 @@ class _Recorder:
             stacks="python",
             max_entries=self._settings["max_entries"],
         )
+        with contextlib.suppress(Exception):
+            self._setting_at_start = _setting(torch.cuda.memory._snapshot())
+        with contextlib.suppress(Exception):
+            self._hear_of_fractions()
         torch._C._cuda_attach_out_of_memory_observer(self._on_oom)
         self._watch_exceptions()
         atexit.register(self._at_exit)
         with contextlib.suppress(Exception):
             _tell_counters()
         self._start_seconds = time.monotonic() - self._begin
+
+    def _hear_of_fractions(self) -> None:
+        """Remember the memory fractions that are set, where this torch does not tell them."""
+        core = self._torch._C
+        if hasattr(core, "_cuda_getMemoryFraction"):
+            return
+        set_fraction = core._cuda_setMemoryFraction
+
+        def heard(fraction: float, device: int) -> None:
+            set_fraction(fraction, device)
+            self._fractions[device] = float(fraction)
+
+        core._cuda_setMemoryFraction = heard
+
+    def _fraction(self, device: int) -> float:
+        """Return the share of a device that the process allows itself, 1 for all of it."""
+        get = getattr(self._torch._C, "_cuda_getMemoryFraction", None)
+        return self._fractions.get(device, 1.0) if get is None else float(get(device))
 
     def _claim(self, out: str) -> str:
         """Return a file that no other process of this run writes."""
@@ -229,6 +253,8 @@ class _Recorder:
             "device": int(main),
             **_card(cuda, int(main)),
             "reserved_bytes": cuda.memory_reserved(int(main)),
+            "memory_fraction": self._fraction(int(main)),
+            "setting_at_start": self._setting_at_start,
             "process_bytes": _process_bytes(torch, int(main)),
             "max_entries": self._settings["max_entries"],
             "counters": counters,
@@ -259,6 +285,12 @@ class _Recorder:
             path = os.path.join(self._folder, name)  # noqa: PTH118
             with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123
                 json.dump(report, stream)
+
+
+def _setting(snapshot: dict[str, Any]) -> str | None:
+    """Return the text of the allocator's setting, None where a snapshot does not tell it."""
+    text = snapshot.get("allocator_settings", {}).get("PYTORCH_CUDA_ALLOC_CONF")
+    return text if isinstance(text, str) else None
 
 
 def _of_the_driver(error: BaseException) -> bool:

@@ -16,12 +16,21 @@ class FailedRequest:
     """A request that the recorded program was refused: ``CUDA out of memory``.
 
     `event` is its place in the trace, where it stands as an allocation; `device_free_bytes` is what
-    the driver said was free then.
+    the driver said was free then, `reserved_bytes` what the allocator held, None where that is not
+    known. `returned_bytes`: a block freed earlier, large enough for it, whose wait for another
+    stream ended inside the failing call, too late to serve it.
     """
 
     event: int
     size_bytes: int
     device_free_bytes: int
+    reserved_bytes: int | None = None
+    returned_bytes: int = 0
+
+    @property
+    def room_bytes(self) -> int | None:
+        """What the allocator had or could have got from the driver, None where not known."""
+        return None if self.reserved_bytes is None else self.reserved_bytes + self.device_free_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +76,13 @@ class Recording:
     end_map: BlockMap | None = None
     has_history: bool = True
     """Whether the events are the program's; else they are what was alive at the end."""
+    begins_late: bool = False
+    """Whether the program's peak may lie before the history: what is replayed is a floor."""
     environment: Mapping[str, object] = field(default_factory=dict)
     """What ``allocmark record`` wrote down beside the snapshot: GPU, capacity, versions."""
     doubts: Sequence[str] = ()
+    causes: Sequence[str] = ()
+    """What may set a replay apart from the recorded run, to be named where the two differ."""
 
     def stack(self, block: int) -> Sequence[str]:
         """Return the stack on which a block was allocated, empty where it is not known."""

@@ -20,6 +20,7 @@ from allocmark.system.errors import AllocmarkError
 from allocmark.workloads.event_trace import Op
 
 _MOST_STREAMS = 256
+_ONE_CALL_US = 5
 _CODE = {name: code for code, name in enumerate(ACTIONS)}
 _GROWS = (_CODE["segment_alloc"], _CODE["segment_map"])
 _SHRINKS = (_CODE["segment_free"], _CODE["segment_unmap"])
@@ -40,15 +41,31 @@ class Events:
     before_bytes: int = 0
     before_with_stack: int = 0
     reallocated: int = 0
-    waited: int = 0
+    waited: int | None = 0
+    """Frees that waited for another stream; None where the history leaves out the requests."""
+    given_back: int = 0
+    """How often torch itself gave segments back: short of memory, or collecting garbage."""
     trims: int = 0
     trims_without_stack: int = 0
+    has_history: bool = True
+    """False where only what was alive at the end is known: torch keeps one entry unasked."""
 
 
-def events_of(file: SnapshotFile, device: int) -> Events:
-    """Return the events of one device. Raises `AllocmarkError` for what no history can hold."""
-    names = ("action", "addr", "size", "stream", "stack", "trims")
+def events_of(file: SnapshotFile, device: int, retries: int | None = None) -> Events:
+    """Return the events of one device. Raises `AllocmarkError` for what no history can hold.
+
+    `retries` is how often torch was short of memory, None where its counters were not kept: where
+    that is as often as segments were given back without a stack, torch did it itself.
+    """
+    names = ("action", "addr", "size", "stream", "stack", "trims", "time_us")
     entries = {name: file.column(device, "entries", name).tolist() for name in names}
+    kept = len(entries["action"])
+    if kept == 0 or (kept == 1 and len(file.column(device, "segments", "size"))):
+        events = _Walk(file, device).go({name: [] for name in names})
+        events.has_history = False
+        return events
+    if retries is not None and retries >= _releases_without_stack(entries):
+        entries["trims"] = [max(0, trims) for trims in entries["trims"]]
     return _Walk(file, device).go(entries)
 
 
@@ -57,6 +74,8 @@ class _Walk:
         self._file, self._device = file, device
         self._out = Events()
         self._streams: dict[int, int] = {0: 0}  # The default stream is 0 everywhere.
+        self._blocks: list[tuple[int, int]] = []  # Size and stream of each.
+        self._waited: set[int] = set()
 
     def go(self, entries: dict[str, list[int]]) -> Events:
         out = self._out
@@ -64,23 +83,30 @@ class _Walk:
         # A history whose completed frees were left out (skip_actions) still tells the requests.
         completes = _CODE["free_completed"] in set(entries["action"])
         free = _CODE["free_completed"] if completes else _CODE["free_requested"]
+        requests = _CODE["free_requested"] in set(entries["action"])
         alloc, oom = _CODE["alloc"], _CODE["oom"]
         requested = _CODE["free_requested"]
         rows, stacks, block_at = out.rows, out.stacks, out.block_at
-        previous, in_trim = -1, False
-        for action, address, size, stream, stack, trims in zip(*entries.values(), strict=True):
+        asked = _Asked()
+        in_trim = in_release = False
+        reserved = reserved_over_entries(self._file, self._device)[0].tolist()
+        # Without a history the one entry is passed over.
+        for entry in zip(*entries.values(), reserved, strict=bool(entries["action"])):
+            action, address, size, stream, stack, trims, time_us, held = entry
             if action == alloc:
                 self._free_unseen(address)
                 block_at[address] = block = len(stacks)
                 stacks.append(stack)
+                self._blocks.append((size, self._stream(stream)))
                 rows.append((0, block, size, self._stream(stream)))
             elif action == free:
                 freed = block_at.pop(address, None)
                 if freed is not None:
                     rows.append((1, freed, 0, self._stream(stream)))
-                    out.waited += completes and previous != address
+                    if completes and asked.long_ago(address, stack, time_us):
+                        self._waited.add(freed)
             elif action == oom:
-                self._fail(address, size, stream, stack)
+                self._fail(address, size, stream, stack, held)
             # What the program gave back by hand, once for a row of segments.
             gives_back = action in _SHRINKS and trims != 0
             if gives_back and not in_trim:
@@ -88,7 +114,14 @@ class _Walk:
                 out.trims += 1
                 out.trims_without_stack += trims == TRIMS_UNKNOWN
             in_trim = gives_back
-            previous = address if action == requested else -1
+            by_itself = action in _SHRINKS and trims == 0
+            out.given_back += by_itself and not in_release
+            in_release = by_itself
+            if action == requested:
+                asked = _Asked(address, stack, time_us)
+            elif asked.address != address:
+                asked = _Asked()
+        out.waited = len(self._waited) if requests or not completes else None
         return out
 
     def _start(self, entries: dict[str, list[int]]) -> None:
@@ -106,6 +139,7 @@ class _Walk:
             out.block_at[address] = len(out.stacks)
             out.rows.append((0, len(out.stacks), size, self._stream(stream)))
             out.stacks.append(stack)
+            self._blocks.append((size, self._stream(stream)))
             out.before_bytes += size
             out.before_with_stack += stack >= 0
         out.before_blocks = len(found)
@@ -117,13 +151,38 @@ class _Walk:
             self._out.rows.append((1, block, 0, 0))
             self._out.reallocated += 1
 
-    def _fail(self, device_free: int, size: int, stream: int, stack: int) -> None:
-        """Let the refused request be served, and freed at once: the program went on without it."""
+    def _fail(self, device_free: int, size: int, stream: int, stack: int, reserved: int) -> None:
+        """Let the refused request be served, and freed at once: the program went on without it.
+
+        A block large enough for it that was free before could not have been overlooked: its wait
+        for another stream ended inside the failing call, so its free comes after the request.
+        """
         out = self._out
-        out.failed.append(FailedRequest(len(out.rows), size, device_free))
-        block, number = len(out.stacks), self._stream(stream)
+        number = self._stream(stream)
+        place, returned = self._came_back(size, number)
+        failed = FailedRequest(place, size, device_free, reserved, returned)
+        out.failed.append(failed)
+        block = len(out.stacks)
         out.stacks.append(stack)
-        out.rows += [(0, block, size, number), (1, block, 0, number)]
+        self._blocks.append((size, number))
+        out.rows[place:place] = [(0, block, size, number), (1, block, 0, number)]
+
+    def _came_back(self, size: int, stream: int) -> tuple[int, int]:
+        """Return the place of the last free before a failure that would have served it, its size.
+
+        Only frees with nothing but other frees behind them can lie inside the failing call. Without
+        one it is the end of the events, and 0.
+        """
+        rows = self._out.rows
+        place = len(rows)
+        for at in range(len(rows) - 1, -1, -1):
+            op, block, _size, _stream = rows[at]
+            if op != Op.FREE:
+                break
+            known, home = self._blocks[block]
+            if block in self._waited and known >= size and home == stream:
+                return at, known
+        return place, 0
 
     def _stream(self, handle: int) -> int:
         number = self._streams.setdefault(handle, len(self._streams))
@@ -132,6 +191,37 @@ class _Walk:
                 f"the recording uses more than {_MOST_STREAMS} streams: a replay cannot hold them"
             )
         return number
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The request to free that an entry stands behind."""
+
+    address: int = -1
+    stack: int = -1
+    time_us: int = 0
+
+    def long_ago(self, address: int, stack: int, time_us: int) -> bool:
+        """Say whether a free that completes now was requested in an earlier call.
+
+        In one call both have one stack; where none is recorded, they are a microsecond apart.
+        """
+        if address != self.address:
+            return True
+        if stack >= 0 and self.stack >= 0:
+            return stack != self.stack
+        return time_us - self.time_us > _ONE_CALL_US
+
+
+def _releases_without_stack(entries: dict[str, list[int]]) -> int:
+    """Return how many calls gave segments back without a recorded stack."""
+    calls, inside = 0, False
+    for action, trims in zip(entries["action"], entries["trims"], strict=True):
+        releases = action in _SHRINKS and trims == TRIMS_UNKNOWN
+        calls += releases and not inside
+        # What waited for a stream comes back on the way, in the same call.
+        inside = releases or (inside and action == _CODE["free_completed"])
+    return calls
 
 
 def _alive_before(entries: dict[str, list[int]]) -> dict[int, tuple[int, int, int]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,25 +23,29 @@ def read(path: Path, device: int | None = None) -> Recording:
     """
     file = snapshot_file.read(path)
     chosen = _device(file, device, path.name)
-    events = events_of(file, chosen)
+    events = events_of(file, chosen, _stats(file, chosen).get("retries"))
     if not events.rows:
         raise AllocmarkError(
             f"{path.name} holds no allocation on device {chosen}: was the program run on the CPU, "
             "or recorded before it allocated anything?"
         )
+    changed = torch_settings.doubts(file, chosen)
+    trace = imported_trace(path.name, events.rows)
     return Recording(
         source=f"torch snapshot {path.name}",
         device=chosen,
-        trace=imported_trace(path.name, events.rows),
+        trace=trace,
         setting=torch_settings.recorded(file.header),
         counted=_counted(file, chosen, events),
         stacks=file.header["stacks"],
         stack_of_block=np.array(events.stacks, np.int32),
         failed=events.failed,
         end_map=_end_map(file, chosen, events),
-        has_history=len(file.column(chosen, "entries", "action")) > 0,
+        has_history=events.has_history,
+        begins_late=_begins_late(file, chosen, events, trace.peak_requested_bytes),
         environment=file.header["allocmark"],
-        doubts=_doubts(file, chosen, events),
+        doubts=[*_doubts(file, chosen, events), *changed],
+        causes=_causes(file, chosen, events, changed),
     )
 
 
@@ -76,15 +79,23 @@ def _counted(file: SnapshotFile, device: int, events: Events) -> dict[str, int]:
     counted = {"reserved_bytes": held, "peak_reserved_bytes": most}
     if not file.column(device, "segments", "expandable").any():  # torch counts those as none.
         counted |= {"segments": segments, "peak_segments": most_segments}
+    pools = file.column(device, "segments", "pool").any()
+    if events.given_back and not pools and not _collects_garbage(file):
+        counted["given_back"] = events.given_back
     if events.failed:
         counted["ooms"] = len(events.failed)
-    all_stats = file.header["allocmark"].get("counters")
-    stats = all_stats.get(str(device)) if isinstance(all_stats, dict) else None
-    values = stats.items() if isinstance(stats, dict) else ()
-    known = {name: int(value) for name, value in values if isinstance(value, int)}
+    known = _stats(file, device)
     if not known.get("peak_segments", 1):
         del known["peak_segments"]  # All of them expandable.
     return counted | known
+
+
+def _stats(file: SnapshotFile, device: int) -> dict[str, int]:
+    """Return torch's counters as ``allocmark record`` wrote them down, empty without."""
+    all_stats = file.header["allocmark"].get("counters")
+    stats = all_stats.get(str(device)) if isinstance(all_stats, dict) else None
+    values = stats.items() if isinstance(stats, dict) else ()
+    return {name: int(value) for name, value in values if isinstance(value, int)}
 
 
 def _end_map(file: SnapshotFile, device: int, events: Events) -> BlockMap | None:
@@ -95,9 +106,48 @@ def _end_map(file: SnapshotFile, device: int, events: Events) -> BlockMap | None
     blocks = [file.column(device, "blocks", name) for name in wanted]
     known = [events.block_at.get(address, -1) for address in blocks[0].tolist()]
     last = len(events.rows) - 1
-    if events.failed and events.failed[-1].event == last - 1:
-        last -= 1  # The map shows what was there when the request was refused.
+    if events.failed and not any(op == Op.ALLOC for op, *_ in events.rows[_after(events) :]):
+        last = events.failed[-1].event  # The map shows what was there when it was refused.
     return BlockMap(last, np.stack(segments, 1), np.stack([*blocks, np.array(known)], 1))
+
+
+def _collects_garbage(file: SnapshotFile) -> bool:
+    """Say whether torch may give segments back without being short of memory."""
+    return "garbage_collection_threshold" in (torch_settings.recorded(file.header) or "")
+
+
+def _begins_late(file: SnapshotFile, device: int, events: Events, seen_bytes: int) -> bool:
+    """Say whether the program's peak may lie before the first entry: torch's counters tell."""
+    if not events.has_history or not events.before_blocks:
+        return False
+    peak = _stats(file, device).get("peak_requested_bytes")
+    return peak is None or seen_bytes < peak
+
+
+def _causes(file: SnapshotFile, device: int, events: Events, changed: Sequence[str]) -> list[str]:
+    """Return what may set a replay apart from the recorded run."""
+    causes = list(changed)
+    if events.before_blocks:
+        causes.append(
+            "what was cached before the history begins, and how it was split, is not known"
+        )
+    if file.column(device, "segments", "pool").any():
+        causes.append(
+            "segments of private pools (CUDA graphs, MemPool) are replayed as common ones"
+        )
+    if events.waited:
+        waited = format_count(events.waited, "free")
+        causes.append(
+            f"{waited} waited for another stream and came back when that GPU had finished"
+        )
+    if events.trims_without_stack:
+        causes.append("releases without a stack are taken for calls of empty_cache")
+    return causes
+
+
+def _after(events: Events) -> int:
+    """Return the first event after the last request that failed."""
+    return events.failed[-1].event + 1
 
 
 def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
@@ -105,13 +155,14 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
     doubts = []
     entries = len(file.column(device, "entries", "action"))
     others = sum(n > 0 for n in file.header["devices"].values()) - bool(entries)
-    if not entries:
+    if not events.has_history:
+        kept = f" (its history is {format_count(entries, 'entry', 'entries')})" if entries else ""
         doubts.append(
-            "the snapshot has no history: only what was alive at its end is replayed, in the order "
-            "of addresses; the peak before it, the frees and their order are not known"
+            f"the snapshot has no history{kept}: only what was alive at its end is replayed, in "
+            "the order of addresses; the peak before it, the frees and their order are not known"
         )
     elif events.before_blocks:
-        why = _why_late(file.header["allocmark"], entries, events)
+        why = _why_late(file, device, entries, events)
         doubts.append(
             f"alive before the history begins ({why}): "
             f"{format_count(events.before_blocks, 'block')} ({format_bytes(events.before_bytes)}), "
@@ -124,6 +175,11 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
         doubts.append(
             f"frees that waited for another stream: {events.waited}; each block returns at the "
             "event at which it did in the recorded run, which depended on the pace of that GPU"
+        )
+    if events.waited is None and events.has_history:
+        doubts.append(
+            "requests to free were left out of the history: whether a free waited for another "
+            "stream is not known"
         )
     if events.reallocated:
         doubts.append(
@@ -156,9 +212,14 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
     return doubts
 
 
-def _why_late(recorded: Mapping[str, Any], entries: int, events: Events) -> str:
-    if entries == recorded.get("max_entries"):
+def _why_late(file: SnapshotFile, device: int, entries: int, events: Events) -> str:
+    full = torch_settings.ring_was_full(file.header, device)
+    if full is None and entries == file.header["allocmark"].get("max_entries"):
+        full = True
+    if full:
         return f"its ring of {entries} entries was full and forgot the oldest"
+    if full is False:
+        return "it was started late: its ring was not full"
     if events.before_with_stack:
         return "its ring was full: some of them carry stacks that it had recorded"
     return "it was started late, or its ring was full"
@@ -166,7 +227,7 @@ def _why_late(recorded: Mapping[str, Any], entries: int, events: Events) -> str:
 
 def _after_failure(events: Events) -> str:
     last = events.failed[-1]
-    later = sum(op == Op.ALLOC for op, *_ in events.rows[last.event + 1 :])
+    later = sum(op == Op.ALLOC for op, *_ in events.rows[_after(events) :])
     after = "what the program would have allocated after it is not known, so more may be needed"
     if later:
         after = f"the program went on with {format_count(later, 'more allocation')}"

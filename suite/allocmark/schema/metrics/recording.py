@@ -11,6 +11,11 @@ _sampled = partial(metric, EXPERIMENT, "sampled")
 
 WITHIN, SEARCH = "the capacity asked for", "the smallest capacity"
 """Stages whose failures are the reasons of ``completes`` and of the smallest capacity."""
+RECORDED = "the memory of the recorded run"
+"""Stage of the run that is held against the recorded one."""
+ROOM = "room"
+"""Axis of figures in a capacity: the one that is answered for, or that of the recorded run."""
+ANSWERED, RECORDED_ROOM = "answered", "recorded"
 DRIVER_CALLS, CAPACITY_DRIVER_CALLS = "driver_calls", "capacity_driver_calls"
 CAPACITY_MEMORY = "capacity_memory"
 ADDRESS_MAP, ADDRESS_CELLS = "address_map", "address_cells"
@@ -23,13 +28,15 @@ SMALLEST_CAPACITY_BYTES = _sampled(
 )
 RESOLUTION_BYTES = _sampled("resolution_bytes", "step of that search")
 PEAK_SEGMENTS = _sampled("peak_segments", "most segments at once, without a limit")
-CAPACITY_BYTES = _sampled("capacity_bytes", "the capacity of the run that the rest is about")
-COMPLETES = _sampled("completes", "1 where it completes in it", unit="bool", better="more")
-CAPACITY_PEAK_RESERVED_BYTES = _sampled("capacity_peak_reserved_bytes", "most reserved bytes")
-CAPACITY_PEAK_SEGMENTS = _sampled("capacity_peak_segments", "most segments at once")
-CAPACITY_RETRIES = _sampled("capacity_retries", "retries")
+CAPACITY_BYTES = _sampled("capacity_bytes", "the capacity of the run that the rest is about", ROOM)
+COMPLETES = _sampled("completes", "1 where it completes in it", ROOM, unit="bool", better="more")
+CAPACITY_PEAK_RESERVED_BYTES = _sampled("capacity_peak_reserved_bytes", "most reserved bytes", ROOM)
+CAPACITY_PEAK_SEGMENTS = _sampled("capacity_peak_segments", "most segments at once", ROOM)
+CAPACITY_RETRIES = _sampled("capacity_retries", "retries", ROOM)
 CAPACITY_DRIVER_ALLOCS = _sampled(
-    "capacity_driver_allocs", "requests for memory to the driver", unit="calls"
+    "capacity_driver_allocs", "requests for memory to the driver", ROOM, unit="calls"
 )
-CAPACITY_DRIVER_FREES = _sampled("capacity_driver_frees", "releases to the driver", unit="calls")
-FAILED_EVENT = _sampled("failed_event", "the event that failed, if one did")
+CAPACITY_DRIVER_FREES = _sampled(
+    "capacity_driver_frees", "releases to the driver", ROOM, unit="calls"
+)
+FAILED_EVENT = _sampled("failed_event", "the event that failed, if one did", ROOM)

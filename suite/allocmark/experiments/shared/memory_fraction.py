@@ -1,0 +1,69 @@
+"""torch's memory fraction in a replay: as the bytes that it allows on the GPU that is replayed.
+
+A fraction is of a GPU's memory, and the device that replays has another size (the emulated one
+1 TiB). So what it allows is worked out and set as the fraction of this device that is as much.
+"""
+
+from __future__ import annotations
+
+import math
+
+from allocmark.allocators.base import Allocator
+from allocmark.allocators.torch_caching import import_torch
+from allocmark.experiments.shared.ballast import STEP_BYTES
+
+
+class MemoryFraction:
+    """What an opened allocator may reserve; of other frameworks than torch nothing is limited.
+
+    `allowed_bytes` is the process's own limit, `fraction` the one of the setting that is replayed,
+    of a GPU with the capacity and `outside_bytes` beside it.
+    """
+
+    def __init__(
+        self,
+        allocator: Allocator,
+        allowed_bytes: int | None,
+        fraction: float | None,
+        outside_bytes: int,
+    ) -> None:
+        of_torch = allocator.framework == "torch"
+        self._limits = of_torch and (allowed_bytes is not None or fraction is not None)
+        self.allowed_bytes = allowed_bytes if of_torch else None
+        """The limit within the capacity that is answered for, None without one."""
+        self._fraction, self._outside_bytes = fraction if of_torch else None, outside_bytes
+
+    def within(self, capacity_bytes: int | None) -> None:
+        """Let the limit hold that belongs to the capacity that is answered for."""
+        if self._fraction is not None and capacity_bytes is not None:
+            self.allowed_bytes = self._allowed(capacity_bytes)
+        self.set(self.allowed_bytes)
+
+    def search(self, capacity_bytes: int) -> None:
+        """Let the setting's own limit hold in that capacity; the process's own is lifted."""
+        self.set(None if self._fraction is None else self._allowed(capacity_bytes))
+
+    def lift(self) -> None:
+        """Allow all the memory there is."""
+        self.set(None)
+
+    def set(self, allowed_bytes: int | None) -> None:
+        """Allow so many bytes, None for all there are."""
+        if allowed_bytes is None and not self._limits:
+            return  # It was never limited, and torch distinguishes that from a fraction of 1.
+        self._limits = True
+        cuda = import_torch().cuda
+        total = cuda.get_device_properties(cuda.current_device()).total_memory
+        # torch cuts off what is behind the point.
+        share = 1.0 if allowed_bytes is None else min(1.0, (allowed_bytes + 0.5) / total)
+        cuda.set_per_process_memory_fraction(share)
+
+    def least_capacity(self, reserved_bytes: int) -> int:
+        """Return the least capacity, in whole steps, in which so much may be reserved."""
+        if not self._fraction:
+            return reserved_bytes
+        whole = math.ceil(reserved_bytes / self._fraction) - self._outside_bytes
+        return max(reserved_bytes, -(-whole // STEP_BYTES) * STEP_BYTES)
+
+    def _allowed(self, capacity_bytes: int) -> int:
+        return int((self._fraction or 0.0) * (capacity_bytes + self._outside_bytes))

@@ -1,0 +1,173 @@
+"""Real programs that fail, retry or limit themselves: the replay says the same, or why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from allocmark.recording.importers import reader
+from allocmark.replays.recorded_run import Outcome
+from allocmark.replays.summary import recommended, summary
+from allocmark.system.units import GIB, MIB
+from tests.support.recorded_programs import needs_torch, replayed, run, stripped
+
+pytestmark = needs_torch
+
+FILL = """
+held = []
+while True:
+    held.append(new(100))
+"""
+FRACTION = "torch.cuda.set_per_process_memory_fraction(0.25)\n"
+BY_SETTING = "per_process_memory_fraction:0.25"
+
+
+@pytest.mark.parametrize(
+    ("code", "conf"), [(FRACTION + FILL, ""), (FILL, BY_SETTING)], ids=["call", "setting"]
+)
+def test_a_limit_of_the_process_is_named_and_answered_for(
+    tmp_path: Path, code: str, conf: str
+) -> None:
+    ended, file = run(tmp_path, code, "8GiB", record=[], conf=conf)
+    assert "2.00 GiB allowed" in ended.stderr
+    assert reader.read(file).environment["memory_fraction"] == 0.25
+    found = replayed(file, "torch-native", "torch-expandable", search=True)
+    text = summary(found)
+    assert text.startswith("a limit of the process refused the request, not the GPU (5.5 GiB")
+    assert "it may reserve 2 GiB (a fraction of 0.25 of 8 GiB" in text
+    assert "a fraction of 0.257" in text  # 2,100 of 8,192 MiB.
+    assert all(tried.completes is False for tried in found.settings)
+    assert "it fails at the recorded event" in found.agreement.text
+    assert not found.agreement.contradiction and recommended(found) is None
+
+
+def test_a_limit_is_seen_in_a_snapshot_that_tells_of_none(tmp_path: Path) -> None:
+    _ended, file = run(tmp_path, FRACTION + FILL, "8GiB", record=[])
+    found = replayed(stripped(file), "torch-native", search=True)
+    assert found.limit is not None and found.limit.fraction is None
+    assert found.limit.allowed_bytes <= 2 * GIB <= (found.limit.at_most_bytes or 0)
+    assert summary(found).startswith("a limit of the process refused the request, not the GPU")
+    assert "it fails at the recorded event" in found.agreement.text
+
+
+def test_with_another_capacity_the_limit_is_a_fraction_of_that(tmp_path: Path) -> None:
+    _ended, file = run(tmp_path, FRACTION + FILL, "8GiB", record=[])
+    found = replayed(file, "torch-native", capacity_bytes=16 * GIB)
+    assert found.limit is not None and found.limit.allowed_bytes == 4 * GIB
+    assert found.settings[0].completes
+    # Held against the recorded run all the same, in the recorded 2 GiB.
+    assert "in the 2 GiB that the recorded run had" in found.agreement.text
+    assert "it fails at the recorded event" in found.agreement.text
+
+
+def test_a_full_gpu_is_no_limit(tmp_path: Path) -> None:
+    _ended, file = run(tmp_path, FILL, "2GiB", record=[])
+    for kind in (file, stripped(file)):
+        found = replayed(kind, "torch-native")
+        assert found.limit is None and "limit" not in summary(found)
+        assert found.run.outcome is Outcome.FAILED
+        # An OOM tells what was reserved and free: that is how much there was.
+        assert "it fails at the recorded event" in found.agreement.text
+        assert "%" not in found.agreement.text, found.agreement.text
+
+
+RETURNS = """
+cached = new(2500)
+del cached
+large, small = new(2400), new(50)
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    large[:8].zero_()
+large.record_stream(side)
+del large
+try:
+    new(2400)
+except torch.OutOfMemoryError:
+    new(2400)
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--no-stacks"]], ids=["stacks", "no stacks"])
+def test_a_block_that_comes_back_inside_the_failing_call(
+    tmp_path: Path, options: list[str]
+) -> None:
+    ended, file = run(tmp_path, RETURNS, "5GiB", record=options)
+    assert ended.returncode == 0, ended.stderr
+    for kind in (file, stripped(file)):
+        found = replayed(kind, "torch-native")
+        (failed,) = found.recording.failed
+        assert failed.returned_bytes == 2400 * MIB
+        assert "inside the failing call" in summary(found)
+        # And the replay fails where the program did.
+        assert found.settings[0].in_recorded_room["completes"] == 0
+        assert not found.agreement.contradiction
+
+
+def test_a_block_of_another_pool_did_not_come_back(tmp_path: Path) -> None:
+    code = """
+new(3000)
+with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+    new(2000)
+"""
+    for options in ([], ["--no-stacks"]):
+        _ended, file = run(tmp_path, code, "4GiB", record=options)
+        assert [one.returned_bytes for one in reader.read(file).failed] == [0]
+
+
+GROWING = """
+for n in range(1, 31):
+    new(50 * n)
+print(torch.cuda.max_memory_reserved() // MIB, torch.cuda.memory_stats()["num_alloc_retries"])
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--no-stacks"]], ids=["stacks", "no stacks"])
+def test_a_fraction_does_in_a_replay_what_it_does_in_a_run(
+    tmp_path: Path, options: list[str]
+) -> None:
+    settings = [
+        "torch-native",
+        "per_process_memory_fraction:0.5",
+        "per_process_memory_fraction:0.5,garbage_collection_threshold:0.8",
+        "per_process_memory_fraction:0.3,expandable_segments:True",
+    ]
+    ended, file = run(tmp_path, GROWING, "16GiB", record=options)
+    assert ended.returncode == 0, ended.stderr
+    found = replayed(file, *settings)
+    assert "retries equal (1)" in found.agreement.text
+    assert found.run.outcome is Outcome.RETRIED and not found.agreement.contradiction
+    for tried in found.settings:
+        conf = "" if tried.name == "torch-native" else tried.name
+        real, _file = run(tmp_path, GROWING, "16GiB", conf=conf)
+        peak = (tried.figure("capacity_peak_reserved_bytes") or 0) // MIB
+        assert [peak, tried.figure("capacity_retries")] == list(map(int, real.stdout.split()))
+        if tried.setting.fraction:
+            assert tried.figure("peak_reserved_bytes") == peak * MIB
+
+
+def test_the_smallest_card_under_a_fraction_holds_the_fraction(tmp_path: Path) -> None:
+    _ended, file = run(tmp_path, GROWING, "16GiB", record=[])
+    found = replayed(file, "torch-native", "per_process_memory_fraction:0.5", search=True)
+    (own,) = (tried for tried in found.settings if tried.setting.fraction)
+    smallest = own.smallest_card_bytes or 0
+    fits, _file = run(tmp_path, GROWING, str(smallest + 8 * MIB), conf=own.name)
+    assert fits.returncode == 0, fits.stderr
+    fails, _file = run(tmp_path, GROWING, str(int(smallest * 0.97)), conf=own.name)
+    assert "OutOfMemoryError" in fails.stderr
+
+
+def test_a_retry_is_seen_in_a_snapshot_without_counters(tmp_path: Path) -> None:
+    _ended, file = run(tmp_path, GROWING, "16GiB", record=[])
+    found = replayed(stripped(file), "torch-native")
+    assert found.run.outcome is Outcome.RETRIED
+    assert "does not tell in how much memory" in found.agreement.text
+    assert "%" not in found.agreement.text
+
+
+def test_a_first_request_that_fails_is_event_0(tmp_path: Path) -> None:
+    _ended, file = run(tmp_path, "new(9000)", "8GiB", record=[])
+    found = replayed(file, "torch-native")
+    assert found.recording.has_history
+    assert found.recording.failed[0].event == found.settings[0].figure("failed_event") == 0
+    assert "it fails at the recorded event" in found.agreement.text
