@@ -17,6 +17,9 @@ from starter.places import LOCKS
 
 _MOST_ROUNDS = 20
 _SHOWN = re.compile(r"(?:Downloading|Using cached) (?P<what>\S+)\s.*?(?P<size>[\d.]+ [MG]B)")
+_NAMED = ("torch==", "tensorflow==", "asv==", "pandas==", "ruff==", "pytest==")
+_LARGE = re.compile(r"\d{3,}\.?\d* MB|GB")
+"""What is worth a line while it is downloaded."""
 _UNREACHABLE = re.compile(
     r"(?i)failed to establish a new connection|name resolution|connection (?:refused|reset)|"
     r"network is unreachable|read timed out|connect timeout|max retries exceeded|proxyerror"
@@ -61,7 +64,9 @@ def complete(
 
 
 def _install(environment: Environment, pins: Sequence[str], entries: dict[str, list[str]]) -> None:
-    print(f"adding {', '.join(pins)}", flush=True)
+    named = [pin for pin in pins if pin.startswith(_NAMED)] or list(pins[:1])
+    more = f" and {len(pins) - len(named)} more" if len(pins) > len(named) else ""
+    print(f"adding {', '.join(named)}{more}", flush=True)
     lines = [line for pin in pins for line in entries[pin.partition("==")[0]]]
     with tempfile.TemporaryDirectory(prefix="allocmark-start-") as scratch:
         wanted = Path(scratch) / "requirements.txt"
@@ -81,7 +86,7 @@ def _install(environment: Environment, pins: Sequence[str], entries: dict[str, l
         assert process.stdout is not None
         for line in process.stdout:
             said.append(line.rstrip())
-            if shown := _SHOWN.search(line):
+            if (shown := _SHOWN.search(line)) and _LARGE.search(shown["size"]):
                 print(f"  {shown['what']} ({shown['size']})", flush=True)
         if process.wait() != 0:
             raise StartError(_explanation("\n".join(said), pins))

@@ -212,7 +212,10 @@ def test_a_file_of_another_stack_is_refused_before_anything_is_measured(
 
 
 def test_asvs_line_has_ended_where_progress_begins(
-    monkeypatch: pytest.MonkeyPatch, conf: Any, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
+    conf: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     events: list[str] = []
     monkeypatch.setattr(tracked_run.trial, "leave_out_unusable", lambda: {"tensorflow": "no"})
@@ -220,7 +223,22 @@ def test_asvs_line_has_ended_where_progress_begins(
     monkeypatch.setattr(tracked_run.log, "flush", lambda: events.append("flush"))
     monkeypatch.setattr(tracked_run, "carry_out", lambda *_: events.append("measure"))
     tracked_run.run(conf, tracked_run.TrackedRun(tmp_path / "results", PROFILES["quick"]))
-    assert events[: events.index("measure")] == ["line", "flush"]
+    assert events[: events.index("measure")] == ["flush"]
+    assert capsys.readouterr().err.startswith("tensorflow is left out: no (")
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_asvs_tables_are_printed_on_request(
+    monkeypatch: pytest.MonkeyPatch,
+    conf: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    verbose: bool,
+) -> None:
+    tracked_run.log.enable()
+    run(monkeypatch, conf, tmp_path, [held("graph", "live", 7.0)], verbose=verbose)
+    tracked_run.log.flush()
+    assert ("streams.PrivatePools.track_held" in capsys.readouterr().out) is verbose
 
 
 def test_without_a_revision_nothing_is_measured(

@@ -48,7 +48,8 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     monkeypatch.setattr(run, "read_stack", lambda framework, device: FakeStack(framework))
     monkeypatch.setattr(run, "measure_experiments", measure)
     monkeypatch.setattr(run, "disturbances", list)
-    monkeypatch.setattr(report, "write_report", lambda results, out: out)
+    monkeypatch.setattr(report, "write_pages", lambda results, out: (out, None))
+    monkeypatch.setattr(run_command, "summarize", lambda *_: None)
     monkeypatch.setattr(run_outcome, "_has_a_figure", lambda path: True)
     return opened
 
@@ -161,7 +162,7 @@ def test_a_disk_that_fills_up_at_the_report_names_what_writes_it(
     def full(results: Path, out: Path) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device", str(out / "index.html"))
 
-    monkeypatch.setattr(report, "write_report", full)
+    monkeypatch.setattr(report, "write_pages", full)
     results = tmp_path / "results"
     with pytest.raises(DiskFullError, match=f"allocmark report --results {results}$") as raised:
         run_command.run(RunOptions("quick", ["latency"], ["torch-native"], results=results))
@@ -188,7 +189,7 @@ def test_ctrl_c_at_the_report_says_what_writes_it(
     def stopped(results: Path, out: Path) -> Path:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "write_report", stopped)
+    monkeypatch.setattr(report, "write_pages", stopped)
     with pytest.raises(RunStoppedError, match="all is measured and saved; write the report: "):
         run_command.run(
             RunOptions("quick", ["latency"], ["torch-native"], results=tmp_path / "results")

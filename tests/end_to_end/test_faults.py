@@ -16,10 +16,10 @@ from allocmark.experiments.core.request import Request
 from allocmark.experiments.latency.experiment import Latency
 from allocmark.machine.conditions import Conditions
 from allocmark.measure import session
+from allocmark.measure.progress import Progress
 from allocmark.measure.session import Session, measure_experiments
 from allocmark.schema import documents
 from allocmark.schema.documents import Document
-from allocmark.system.progress import Lines
 from tests.support.clone import Clone
 
 FAULTY = '''
@@ -82,7 +82,7 @@ def measure(
             stack,
             PROFILES["quick"],
             "run",
-            Lines(stream),
+            Progress(stream),
             allocator_file=faulty,
             allocators=select(names, faulty),
             only=names,

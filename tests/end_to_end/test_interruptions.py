@@ -88,7 +88,7 @@ def test_a_killed_run_is_carried_on(clone: Clone) -> None:
 
     done = clone.run(*RUN)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("taken over") == len(saved)
+    assert f"{len(saved)} taken over" in done.stderr
     assert all(path.read_bytes() == content for path, content in saved.items())
     assert {documents.read(path).run for path in clone.documents()} == {first.id}
     assert state(clone).id == first.id
@@ -138,7 +138,7 @@ def test_ctrl_c_ends_the_command_line_alike(clone: Clone) -> None:
 
     done = clone.run(*filtered)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("taken over") == len(saved)
+    assert f"{len(saved)} taken over" in done.stderr
     assert all(path.read_bytes() == content for path, content in saved.items())
     assert state(clone).finished is not None
 

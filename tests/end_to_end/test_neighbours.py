@@ -27,14 +27,14 @@ from pathlib import Path
 from allocmark.allocators import registry
 from allocmark.experiments.core.experiment import PROFILES
 from allocmark.measure.session import Session, measure_experiments
-from allocmark.system.progress import Lines
+from allocmark.measure.progress import Progress
 from allocmark.machine.stack import read_stack
 from tests.support.faults import Cells
 neighbour = subprocess.Popen([sys.executable, "-c", {_NEIGHBOUR!r}], stdin=subprocess.PIPE,
     stdout=subprocess.PIPE, text=True)
 assert neighbour.stdout.readline() == "ready\\n"
 session = Session(Path(sys.argv[1]), read_stack("cuda", 0), PROFILES["quick"], "run",
-    Lines(sys.stderr), takes_over=False, allocators=list(registry().values()))
+    Progress(sys.stderr), takes_over=False, allocators=list(registry().values()))
 for path in measure_experiments(session, [Cells("fragmentation", [])]):
     if neighbour.poll() is None:
         neighbour.send_signal(signal.SIGKILL)

@@ -97,7 +97,7 @@ def test_an_interpreter_whose_framework_is_broken_is_left_out_with_its_reason(
     named = {**BOTH, "ALLOCMARK_PYTHON_TENSORFLOW": str(wrapper)}
     done = clone.run("asv", "run", "--quick", "--bench", MEASURED, extra=named)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "tensorflow is left out: tensorflow cannot be imported here" in done.stdout
+    assert "tensorflow is left out: tensorflow cannot be imported here" in done.stderr
     found = by_stack(clone)
     assert set(found) == {"torch"} and len(clone.asv_files()) == 1
     (growth,) = [document for document in found["torch"] if document.subject == "tf-growth"]

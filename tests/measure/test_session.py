@@ -10,6 +10,7 @@ import re
 import signal
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.machine.frameworks import Share
 from allocmark.measure import session
+from allocmark.measure.progress import Progress
 from allocmark.measure.session import Session, mark_rest, measure_experiments
 from allocmark.measure.stopping import RunStoppedError, stoppable
 from allocmark.schema import documents, run_state
@@ -30,22 +32,6 @@ from allocmark.schema.notes import NOT_REACHED
 from allocmark.system.errors import NewerDocumentError, NotMeasurableError, UnreadableDocumentError
 
 FIGURE = Figure("x_bytes", "bytes", "exact", "meter", {}, 1.0)
-
-
-class Silent:
-    """Progress that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def begin(self, title: str, processes: int) -> None:
-        self.lines.append(f"begin {title} {processes}")
-
-    def step(self, done: int) -> None:
-        self.lines.append(f"step {done}")
-
-    def end(self, text: str) -> None:
-        self.lines.append(f"end {text}")
 
 
 @dataclass(frozen=True)
@@ -108,7 +94,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     monkeypatch.setattr(session, "read_conditions", lambda device: Conditions())
     monkeypatch.setattr(session, "launch_all", answering())
     stack: Any = FakeStack()
-    return Session(tmp_path, stack, PROFILES["quick"], "run-1", Silent())
+    return Session(tmp_path, stack, PROFILES["quick"], "run-1", Progress(StringIO()))
 
 
 def measured(opened: Session, experiment: Experiment | None = None) -> list[Document]:

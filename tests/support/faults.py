@@ -21,9 +21,9 @@ from allocmark.experiments.core.experiment import PROFILES, Experiment, Profile
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.machine.stack import read_stack
+from allocmark.measure.progress import Progress
 from allocmark.measure.session import Session, measure_experiments
 from allocmark.schema.figure import Figure
-from allocmark.system.progress import Lines
 from allocmark.system.units import GIB, MIB
 
 EVERY = "ALLOCMARK_TEST_EVERY_FAULT"
@@ -171,7 +171,7 @@ def main(name: str, results: str, cells: str) -> None:
         stack=read_stack("cuda", 0),
         profile=profile,
         run="run",
-        progress=Lines(sys.stderr),
+        progress=Progress(sys.stderr),
         takes_over=False,
         allocators=list(registry().values()),
     )

@@ -65,6 +65,7 @@ def _run(arguments: Any) -> None:
             commit=arguments.set_commit_hash,
             record_samples=arguments.record_samples or arguments.append_samples,
             append_samples=arguments.append_samples,
+            verbose=arguments.verbose,
             skip=["successful", "failed"] if arguments.skip_existing else skip,
         )
         if list(request.patterns) == [JUST_DISCOVER]:

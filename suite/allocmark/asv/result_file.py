@@ -73,10 +73,12 @@ class ResultFile:
         *,
         record_samples: bool,
         append_samples: bool,
+        shown: bool = True,
     ) -> None:
         """Put the figures of these documents in the place of what was read before, and save.
 
-        `benchmarks` are asv's, with the cells that are selected. Raises `DocumentError`, `OSError`.
+        `benchmarks` are asv's, with the cells that are selected; `shown`: asv prints each. Raises
+        `DocumentError`, `OSError`.
         """
         self._results.load_data(self._folder)  # Again: now nobody else writes it.
         machine = Machine()
@@ -89,8 +91,9 @@ class ResultFile:
         for experiment, found in measured.items():
             self._results.set_setup_cache_duration(experiment, sum(d.seconds for d in found))
         for name, benchmark in sorted(benchmarks.items()):
-            log.step()
-            log.info(name, reserve_space=True)
+            if shown:
+                log.step()
+                log.info(name, reserve_space=True)
             question = question_of(questions[name])
             question.cells = cells.get(question.experiment, {})
             selected = benchmarks.benchmark_selection.get(name)
@@ -103,5 +106,6 @@ class ResultFile:
                 append_samples=append_samples,
                 selected_idx=selected,
             )
-            log_benchmark_result(self._results, benchmark)
+            if shown:
+                log_benchmark_result(self._results, benchmark)
         self._results.save(self._folder)

@@ -7,6 +7,7 @@ its own classes write and print what ``asv run`` would have, under the same name
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +40,7 @@ class TrackedRun:
 
     `machine` and `commit` are what results are kept under instead of this machine and the newest
     revision. `skip` names existing results that are not measured again: ``successful``, ``failed``
-    or those of ``commits``.
+    or those of ``commits``. `verbose`: asv's tables are printed, and a line for each document.
     """
 
     results: Path
@@ -51,13 +52,16 @@ class TrackedRun:
     append_samples: bool = False
     skip: Collection[str] = ()
     fresh: bool = False
+    verbose: bool = False
 
 
-def run_project(project: Path, results: Path, profile: Profile, *, fresh: bool) -> list[Path]:
+def run_project(
+    project: Path, results: Path, profile: Profile, *, fresh: bool, verbose: bool
+) -> list[Path]:
     """Carry out a whole run of a project; return its documents. Raises as `run` does."""
-    log.enable()
+    log.enable(verbose)
     with contextlib.chdir(project):  # asv's configuration names its folders from there.
-        return run(Config.load(), TrackedRun(results, profile, fresh=fresh))
+        return run(Config.load(), TrackedRun(results, profile, fresh=fresh, verbose=verbose))
 
 
 def run(conf: Any, request: TrackedRun) -> list[Path]:
@@ -76,7 +80,8 @@ def _run(conf: Any, request: TrackedRun) -> list[Path]:
     read_stack(frameworks.found()[0], 0)  # No GPU: the run ends before anything is tried on it.
     for framework, reason in trial.leave_out_unusable().items():
         name = interpreters.variable(framework)
-        log.info(f"{framework} is left out: {reason} (to add it: {name}=a Python that has it)")
+        sentence = f"{framework} is left out: {reason} (to add it: {name}=a Python that has it)"
+        print(sentence, file=sys.stderr, flush=True)
     questions = discover(Path(conf.benchmark_dir))
     benchmarks = select(conf, request, questions)
     wanted = _experiments([benchmarks])
@@ -88,6 +93,7 @@ def _run(conf: Any, request: TrackedRun) -> list[Path]:
         ],
         allocators=list(registry().values()),
         fresh=request.fresh,
+        verbose=request.verbose,
     )
     stacks = plan.stacks()
     parts = list(_parts(conf, request, plan, stacks, benchmarks))
@@ -102,17 +108,17 @@ def _run(conf: Any, request: TrackedRun) -> list[Path]:
         benchmarks.save()
         log.set_nitems(sum(len(part.benchmarks) for part in parts))
         for part in parts:
-            log.info(f"For {conf.project} commit {part.title}:")
+            if request.verbose:
+                log.info(f"For {conf.project} commit {part.title}: {part.file.name}")
             with log.indent():
-                log.info(f"Benchmarking {part.file.name}")
-                with log.indent():
-                    part.file.write(
-                        part.benchmarks,
-                        questions,
-                        measured.get(part.share, ()),
-                        record_samples=request.record_samples,
-                        append_samples=request.append_samples,
-                    )
+                part.file.write(
+                    part.benchmarks,
+                    questions,
+                    measured.get(part.share, ()),
+                    record_samples=request.record_samples,
+                    append_samples=request.append_samples,
+                    shown=request.verbose,
+                )
 
     log.flush()  # asv leaves its cursor at the end of a line, and progress has lines of its own.
     return carry_out(plan, stacks, save)

@@ -30,6 +30,9 @@ def run(
         bool, typer.Option("--fresh", help="Measure again what a cut-off run has finished.")
     ] = False,
     results: Results = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="A line for each document, and asv's tables.")
+    ] = False,
 ) -> None:
     """Measure, and write the report. Without a filter: everything, tracked by asv."""
     from allocmark.commands import run_command
@@ -38,6 +41,6 @@ def run(
         raise AllocmarkError(f"--quick and --profile {profile} ask for two profiles: give one")
     chosen = profile if profile is not None else "quick" if quick else "full"
     options = run_command.RunOptions(
-        chosen, experiment or (), allocator or (), allocator_file, results, fresh
+        chosen, experiment or (), allocator or (), allocator_file, results, fresh, verbose
     )
-    typer.echo(run_command.run(options))
+    run_command.run(options)

@@ -11,8 +11,10 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from allocmark.allocators import registry
+from allocmark.commands.run_summary import summarize
 from allocmark.experiments import catalog
 from allocmark.experiments.core.experiment import PROFILES, Profile
 from allocmark.machine.places import CONFIG, found_project, reports_beside, results_folder
@@ -20,6 +22,9 @@ from allocmark.measure.run import Plan, carry_out
 from allocmark.measure.run_outcome import raise_if_nothing_measured
 from allocmark.measure.stopping import RunStoppedError, stoppable
 from allocmark.system.errors import DISK_FULL, AllocmarkError, DiskFullError, lookup
+
+if TYPE_CHECKING:
+    from allocmark.report.page import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class RunOptions:
     allocator_file: Path | None = None
     results: Path | None = None
     fresh: bool = False
+    verbose: bool = False
 
     @property
     def filtered(self) -> bool:
@@ -44,8 +50,8 @@ class RunOptions:
         return bool(self.experiments and self.subjects)
 
 
-def run(options: RunOptions) -> Path:
-    """Measure, write the report, and return the path of its page.
+def run(options: RunOptions) -> None:
+    """Measure, write the report, say what came out; standard output has the path of its page.
 
     Raises `AllocmarkError` for names that do not exist, where the run was stopped, and where
     nothing of it could be measured, or of an experiment that is named or that the user can mend.
@@ -62,9 +68,9 @@ def run(options: RunOptions) -> Path:
             paths = carry_out(plan, plan.stacks())
         else:
             paths = _whole(options, profile, results)
-        page = _reported(results)
-    raise_if_nothing_measured(paths, options.experiments, page, each=options.names_documents)
-    return page
+        page, front = _reported(results)
+        raise_if_nothing_measured(paths, options.experiments, page, each=options.names_documents)
+        summarize(front, paths, page, None if options.filtered else profile)
 
 
 def _whole(options: RunOptions, profile: Profile, results: Path) -> list[Path]:
@@ -76,16 +82,16 @@ def _whole(options: RunOptions, profile: Profile, results: Path) -> list[Path]:
         )
     from allocmark.asv.tracked_run import run_project  # Seconds, which a part need not wait for.
 
-    return run_project(project, results, profile, fresh=options.fresh)
+    return run_project(project, results, profile, fresh=options.fresh, verbose=options.verbose)
 
 
-def _reported(results: Path) -> Path:
+def _reported(results: Path) -> tuple[Path, Part]:
     command = shlex.join(["allocmark", "report", "--results", str(results)])
     again = f"write the report: {command}"
     try:
-        from allocmark.report import write_report
+        from allocmark.report import write_pages
 
-        return write_report(results, reports_beside(results))
+        return write_pages(results, reports_beside(results))
     except KeyboardInterrupt as error:
         raise RunStoppedError(f"stopped: all is measured and saved; {again}") from error
     except OSError as error:
@@ -107,6 +113,7 @@ def _filtered(options: RunOptions, profile: Profile, results: Path) -> Plan:
         allocator_file=options.allocator_file,
         part=_part(options),
         fresh=options.fresh,
+        verbose=options.verbose,
     )
 
 

@@ -15,21 +15,24 @@ from allocmark.allocators.base import Allocator
 from allocmark.experiments.core.experiment import Experiment, Profile
 from allocmark.machine import frameworks
 from allocmark.machine.frameworks import Share
+from allocmark.machine.places import RECORD, found_project
 from allocmark.machine.stack import Stack, read_stack
 from allocmark.measure.core_speed import recorded_core_speed_ns
 from allocmark.measure.doctor import disturbances
+from allocmark.measure.earlier_seconds import earlier_seconds
+from allocmark.measure.progress import Progress, shown
 from allocmark.measure.session import (
     Session,
     folder_of,
     mark_rest,
     measure_experiments,
+    planned,
     subjects_of,
 )
 from allocmark.measure.stopping import RunStoppedError, stoppable
 from allocmark.schema import run_state
 from allocmark.store import run_lock
 from allocmark.system.errors import AllocmarkError
-from allocmark.system.progress import Progress, shown
 
 Stacks = Mapping[Share, Stack]
 Measured = Mapping[Share, Sequence[Path]]
@@ -42,7 +45,8 @@ class Plan:
 
     `subjects` of the experiments, None: all of them. `part` says in words what a filtered run was
     requested to measure, which joins the run that a folder holds; None: it is a run of its own.
-    `fresh` measures again what one that was cut off has finished.
+    `fresh` measures again what one that was cut off has finished. `verbose`: each document has a
+    line, not each experiment alone.
     """
 
     results: Path
@@ -53,6 +57,7 @@ class Plan:
     allocator_file: Path | None = None
     part: str | None = None
     fresh: bool = False
+    verbose: bool = False
 
     def stacks(self) -> Stacks:
         """Return the stacks under which any of it is measured. Raises `AllocmarkError`."""
@@ -79,14 +84,14 @@ def carry_out(
     """
     folders = [folder_of(plan.results, stack, plan.profile) for stack in stacks.values()]
     with run_lock.held(folders), stoppable():
-        with shown() as progress:
+        with shown(verbose=plan.verbose) as progress:
             if any(experiment.scales_to_core_speed for experiment in plan.experiments):
                 for machine in {stack.machine for stack in stacks.values()}:
                     recorded_core_speed_ns(plan.results, machine)  # Damaged: before its minutes.
             sessions = _begin(plan, stacks, folders, progress)
             for sentence in disturbances():
-                progress.end(sentence)
-            measured = _measure(plan, sessions)
+                progress.note(sentence)
+            measured = _measure(plan, sessions, progress)
         save(measured)
         for folder in folders:
             if plan.part is not None:
@@ -134,8 +139,18 @@ def _begin(
     }
 
 
-def _measure(plan: Plan, sessions: Mapping[Share, Session]) -> Measured:
+def _measure(plan: Plan, sessions: Mapping[Share, Session], progress: Progress) -> Measured:
     chosen = plan.experiments
+    # What is measured elsewhere takes about as long: a first run has an estimate too.
+    project = found_project()
+    folders = [plan.results, *([project / RECORD] if project else [])]
+    earlier = earlier_seconds(folders, plan.profile.name)
+    several = len(sessions) > 1
+    parts = [
+        (share.framework if several else "", planned(session, chosen, earlier))
+        for share, session in sessions.items()
+    ]
+    progress.plan(parts)
     try:
         return {s: list(measure_experiments(session, chosen)) for s, session in sessions.items()}
     except (KeyboardInterrupt, RunStoppedError):

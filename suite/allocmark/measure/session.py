@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -25,6 +25,7 @@ from allocmark.machine.conditions import read_conditions
 from allocmark.machine.frameworks import Share
 from allocmark.machine.stack import Stack
 from allocmark.measure.core_speed import core_speed_ns
+from allocmark.measure.progress import Planned, Progress
 from allocmark.measure.stopping import RunStoppedError
 from allocmark.schema import documents
 from allocmark.schema.documents import Document, Failure
@@ -37,7 +38,6 @@ from allocmark.system.errors import (
     NotMeasurableError,
     UnreadableDocumentError,
 )
-from allocmark.system.progress import Progress
 
 _STOPPED_BEFORE = "the run was stopped before this was measured"
 
@@ -95,12 +95,22 @@ def measure_experiments(session: Session, experiments: Iterable[Experiment]) -> 
     with closing(launch_all([r for task in tasks for r in task.requests])) as outcomes:
         for task in tasks:
             if task.is_done:
-                session.progress.end(f"{task.title}: taken over from the run that was cut off")
+                session.progress.end(task.subject, 0, 0.0, kept=True)
             else:
                 document = _measure(session, task, outcomes)
                 _write(task.path, document)
-                session.progress.end(f"{task.title}: {_summary(document)}")
+                measured = sum(figure.value is not None for figure in document.figures)
+                reason = _reason(document.failures)
+                session.progress.end(task.subject, measured, document.seconds, reason)
             yield task.path
+
+
+def planned(
+    session: Session, experiments: Iterable[Experiment], earlier: Mapping[tuple[str, str], float]
+) -> list[Planned]:
+    """Return the documents of `measure_experiments`, with the seconds that they took earlier."""
+    names = [(task.experiment.name, task.subject) for task in _tasks(session, experiments)]
+    return [Planned(*name, earlier.get(name)) for name in names]
 
 
 def mark_rest(session: Session, experiments: Iterable[Experiment]) -> None:
@@ -127,7 +137,6 @@ class _Task:
     experiment: Experiment
     subject: str
     path: Path
-    title: str
     is_done: bool = False
     requests: Sequence[Request] = ()
     failures: Sequence[Failure] = ()
@@ -137,9 +146,8 @@ def _tasks(session: Session, experiments: Iterable[Experiment]) -> Iterator[_Tas
     for experiment in experiments:
         subjects = subjects_of(session.share, experiment, session.allocators, session.profile)
         chosen = [s for s in subjects if session.only is None or s in session.only]
-        for number, subject in enumerate(chosen, 1):
-            title = f"{experiment.name} {subject} ({number}/{len(chosen)})"
-            yield _Task(experiment, subject, session.path(experiment, subject), title)
+        for subject in chosen:
+            yield _Task(experiment, subject, session.path(experiment, subject))
 
 
 def _planned(session: Session, task: _Task) -> _Task:
@@ -192,7 +200,7 @@ def _measure(session: Session, task: _Task, stream: Iterator[ChildOutcome]) -> D
     before = read_conditions(session.device).to_json()
     outcomes: list[ChildOutcome] = []
     failures = list(task.failures)
-    session.progress.begin(task.title, len(task.requests))
+    session.progress.begin(task.subject, len(task.requests))
     for outcome in islice(stream, len(task.requests)):
         outcomes.append(outcome)
         failures += outcome.failures
@@ -258,11 +266,9 @@ def _write(path: Path, document: Document) -> None:
         raise RunStoppedError(f"{path} cannot be written ({error.strerror})") from error
 
 
-def _summary(document: Document) -> str:
-    measured = sum(figure.value is not None for figure in document.figures)
-    text = f"{measured} figures in {document.seconds:.1f} s"
-    if not document.failures:
-        return text
-    first = document.failures[0]
-    more = f" (and {len(document.failures) - 1} more)" if len(document.failures) > 1 else ""
-    return f"{text}; {first.stage}: {first.reason}{more}"
+def _reason(failures: Sequence[Failure]) -> str:
+    """Return the first reason why figures are missing, and how many more there are."""
+    if not failures:
+        return ""
+    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    return f"{failures[0].stage}: {failures[0].reason}{more}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from allocmark.report.build import FORMATS, render_markdown, write_report
+    from allocmark.report.build import FORMATS, render_markdown, write_pages, write_report
 
-__all__ = ["FORMATS", "render_markdown", "write_report"]
+__all__ = ["FORMATS", "render_markdown", "write_pages", "write_report"]
 
 
 def __getattr__(name: str) -> Any:

@@ -58,6 +58,13 @@ def write_report(
     results could not be used, in one sentence. The same results give the same bytes. Raises
     `AllocmarkError` where there are no usable results, or for a language that does not exist.
     """
+    return write_pages(results, out, language, warn)[0]
+
+
+def write_pages(
+    results: Path, out: Path, language: str = "en", warn: Callable[[str], None] | None = None
+) -> tuple[Path, Part]:
+    """Do what `write_report` does; return the first page's path, and what it is about, unfilled."""
     wanted = dict.fromkeys((_ALWAYS, _known(language)))
     loaded = frame.load(results, readers=_WORKERS)
     if warn and loaded.left_out:
@@ -67,7 +74,7 @@ def write_report(
     for each in wanted:
         text = markdown_page.whole(shown, [one[each] for one in texts], each)
         write_whole(out / named(MARKDOWN_NAME, each), text.encode())
-    return out / webpage.place(shown, shown.parts[0], tuple(wanted)[-1])
+    return out / webpage.place(shown, shown.parts[0], tuple(wanted)[-1]), shown.parts[0]
 
 
 def _known(language: str) -> Language:
