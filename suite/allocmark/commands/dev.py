@@ -115,17 +115,30 @@ def record_workloads(
 @app.command()
 def replay_against_real(
     results: Annotated[Path, typer.Option(help="The results folder.")],
-    program: _Program = None,
-    steps: _Steps = None,
+    program: Annotated[
+        list[str] | None,
+        typer.Option(help="One of examples/accuracy, or a script by its path (repeatable; all)."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option(help="One of torch's allocators (repeatable; five).")
+    ] = None,
+    recordings: Annotated[
+        Path | None,
+        typer.Option(help="A folder to keep the recordings in, instead of earlier ones."),
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Plain runs under each setting (cudaMallocAsync: 1 more).")
+    ] = 2,
     jobs: Annotated[
-        int | None, typer.Option(help="Processes at a time (default: half of the cores, 8).")
+        int | None, typer.Option(help="Programs at a time (default: half of the cores, 8).")
     ] = None,
 ) -> None:
-    """Hold replays against real runs of the suite's programs on this machine's GPU."""
-    from allocmark.tools.replay_against_real import measure_all
+    """Hold replays against real runs on this machine's GPU: peaks, and the smallest memory."""
+    from allocmark.tools.accuracy.measuring import SETTINGS, AccuracyOptions
+    from allocmark.tools.accuracy.record import measure_all
 
-    for line in measure_all(results, programs=program, steps=steps, jobs=jobs):
-        typer.echo(line)
+    options = AccuracyOptions(setting or SETTINGS, repeats, jobs, recordings)
+    measure_all(results, program, options, typer.echo)
 
 
 @app.command()

@@ -29,6 +29,8 @@ ADDRESS_LAYOUT = "address layout"
 COMPUTED_VALUES_COPIED = "computed_values_copied"
 """Of the emulated driver: values that no GPU had computed went to the host."""
 PEAK_EVENT = "peak_event"
+DESCRIPTION = "description"
+"""A program in a sentence."""
 
 NOT_REACHED = "run"
 """Stage of the failure of a subject that a stopped run did not come to."""

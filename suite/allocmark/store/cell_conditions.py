@@ -48,6 +48,7 @@ NAMED = (capacity.EXPERIMENT, pressure.EXPERIMENT)
 out else, and cells for which there is no time else."""
 _OWN_PROGRAMS = (tensorflow_policy.EXPERIMENT, multi_gpu.EXPERIMENT)
 """Experiments whose subjects are programs, and not set as the allocators of the same names are."""
+_ELSEWHERE = (notes.COMPUTED_VALUES_COPIED, notes.DESCRIPTION)
 _FIRST = ("machine", "gpu", "driver", "cuda", "framework", "framework version", "framework cuda")
 
 
@@ -125,8 +126,8 @@ def _readings(source: Source) -> list[Mapping[str, Any]]:
 
 
 def _is_condition(name: str) -> bool:
-    """Whether something noted belongs under a table; errors have a table of their own."""
-    return name != notes.COMPUTED_VALUES_COPIED and not name.startswith(notes.ERROR)
+    """Whether something noted belongs under a table; errors and programs have their own."""
+    return name not in _ELSEWHERE and not name.startswith(notes.ERROR)
 
 
 def _copied(sources: Sequence[Source]) -> Text:

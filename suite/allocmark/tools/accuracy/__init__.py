@@ -1,0 +1,1 @@
+"""Replays held against real runs of whole programs: peaks, and the smallest GPU memory."""
