@@ -28,6 +28,7 @@ _LOCKS = {
     "test": ("report", "site", "test"),
     "dev": ("report", "site", "test", "dev"),
     "torch": ("torch",),
+    "accuracy": ("torch", "accuracy"),
     "tensorflow": ("tensorflow",),
     "tensorflow-cuda": ("tensorflow-cuda",),
 }

@@ -12,7 +12,7 @@ from torchvision.models.detection import fasterrcnn_resnet50_fpn
 
 SEED, STEPS, BATCH, CLASSES, BOXES = 20_261, 10, 4, 21, 12
 SIDES = range(320, 1025, 32)
-SHORTER_SIDES = (480, 544, 608, 672, 736)
+SHORTER_SIDES = (384, 448, 512, 576, 640)
 CUDA = torch.device("cuda")
 
 
@@ -41,7 +41,7 @@ def main() -> None:
         weights_backbone=None,
         num_classes=CLASSES,
         min_size=SHORTER_SIDES,
-        max_size=1024,
+        max_size=896,
     ).to(CUDA)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
     for step in range(1, STEPS + 1):

@@ -142,6 +142,22 @@ def replay_against_real(
 
 
 @app.command()
+def replay_accuracy(
+    results: Annotated[Path, typer.Option(help="The results folder.")],
+    page: Annotated[
+        Path | None, typer.Option(help="The page to renew (default: print the tables).")
+    ] = None,
+) -> None:
+    """Write what replay-against-real found as the tables of docs/replay.md."""
+    from allocmark.tools.accuracy import docs_page
+
+    if page is None:
+        typer.echo(docs_page.section(results), nl=False)
+    else:
+        docs_page.renew(page, results)
+
+
+@app.command()
 def build_shim(file: Annotated[Path, typer.Argument(help="The library to write.")]) -> None:
     """Build TensorFlow's shim, to be taken along to where TensorFlow came without its headers."""
     from allocmark.allocators.tensorflow_gpu import shim

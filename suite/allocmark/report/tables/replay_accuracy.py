@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from allocmark.allocators import registry
 from allocmark.claims.core.claim import Judgement
 from allocmark.report.table_spec import TableSpec, made
 from allocmark.schema.metric import Metric
@@ -267,10 +268,9 @@ def _causes(place: _Place) -> Iterator[Text]:
             )
     on_gpu = place.value(metrics.GPU_DIFFERENCE_RATIO)
     if on_gpu is not None:
-        yield Message(
-            "the pool is the driver's, and emulated by a model: replayed on the GPU {share}",
-            share=_percent(on_gpu),
-        )
+        yield Message("a replay on the GPU itself: {share}", share=_percent(on_gpu))
+    if (allocator := registry().get(place.setting)) is not None and allocator.driver_pool:
+        yield Message("the pool is the driver's: without a GPU a model stands for it")
 
 
 def _programs(panel: Panel) -> Table:

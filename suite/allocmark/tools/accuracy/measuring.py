@@ -156,22 +156,27 @@ class Measuring:
     def _without_limit(self, alive: Sequence[ProgramFound], folder: Path) -> None:
         """Record all, run all plainly, and replay each recording meanwhile."""
         at_once = max(1, (self._cores - self._jobs) // len(self._allocators))
+        most = self._options.repeats + 1
         with ThreadPoolExecutor(self._jobs) as pool, ThreadPoolExecutor(at_once) as replays:
             recording = {pool.submit(self._record, each, folder): each for each in alive}
-            others = [
-                pool.submit(self._run_plainly, each, name)
+            # Those of one program lie apart: a large one has not the whole GPU beside itself.
+            plain = {
+                pool.submit(self._ran_plainly, each, name): (each, name)
+                for turn in range(most)
+                for name, allocator in self._allocators.items()
+                if turn < self._options.repeats or allocator.driver_pool
                 for each in alive
-                for name in self._allocators
-                for _ in range(self._repeats(name))
-            ]
+            }
+            replaying = []
             for done in as_completed(recording):
                 done.result()
-                others.append(replays.submit(self._replay, recording[done]))
-            for other in others:
+                replaying.append(replays.submit(self._replay, recording[done]))
+            crowded = [one for run, one in plain.items() if not run.result()]
+            for other in replaying:
                 other.result()
-
-    def _repeats(self, name: str) -> int:
-        return self._options.repeats + self._allocators[name].driver_pool
+        for each, name in crowded:
+            if not self._ran_plainly(each, name):
+                each.settings[name].real_reason = "this GPU has no room for a plain run"
 
     def _record(self, each: ProgramFound, folder: Path) -> None:
         name = each.program.name
@@ -179,6 +184,8 @@ class Measuring:
         snapshot.unlink(missing_ok=True)  # A recording never replaces another.
         try:
             each.recorded = program_runs.run(each.program, registry()[NATIVE], record=snapshot)
+            if not each.recorded.had_room:
+                raise AllocmarkError(f"the GPU had no room for {name} (--jobs 1, or a larger one)")
             each.recording = reader.read(snapshot)
             exporting.write(folder / f"{name}{trace_file.SUFFIX}", each.recording)
         except AllocmarkError as error:
@@ -187,19 +194,19 @@ class Measuring:
             events = len(each.recording.trace)
             self._say(f"{name}: recorded, {events} events, {each.recorded.seconds} s")
 
-    def _run_plainly(self, each: ProgramFound, name: str) -> None:
-        if each.reason:
-            return
+    def _ran_plainly(self, each: ProgramFound, name: str) -> bool:
+        """Run a program; return False where it had not the room, which others may have taken."""
         found = each.settings[name]
+        if each.reason:
+            return True
         try:
             outcome = program_runs.run(each.program, self._allocators[name])
         except AllocmarkError as error:
             found.real_reason = str(error)
-            return
-        if outcome.counters.get("retries"):
-            found.real_reason = "the GPU had no room for a plain run: run fewer at a time (--jobs)"
-        else:
+            return True
+        if outcome.had_room:
             found.real.append(outcome)
+        return outcome.had_room
 
     def _replay(self, each: ProgramFound) -> None:
         if each.reason or each.recording is None:

@@ -34,6 +34,11 @@ class Outcome:
     seconds: float
     counters: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def had_room(self) -> bool:
+        """Whether nothing was short while it ran."""
+        return not self.short and not self.counters.get("retries")
+
 
 class ProgramProcess(WorkerProcess):
     """A program that has imported its libraries and waits; a context manager.
@@ -76,12 +81,12 @@ class ProgramProcess(WorkerProcess):
 def run(program: Program, allocator: Allocator, record: Path | None = None) -> Outcome:
     """Run a program from start to end, recorded into a file if one is named.
 
-    Raises `AllocmarkError` where it does not come to its end, with the reason.
+    Raises `AllocmarkError` where it took no memory, or failed for another reason than its lack.
     """
     with closing(ProgramProcess(program, allocator, record)) as process:
         process.answer()
         outcome = process.run()
-    if outcome.error:
+    if outcome.error and not outcome.short:
         raise AllocmarkError(f"{program.name} under {allocator.name} failed: {outcome.error}")
     if not outcome.counters.get("peak_reserved_bytes"):
         raise AllocmarkError(f"{program.name} took no memory of a GPU through torch's allocator")
