@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from allocmark.schema import metrics
-from allocmark.schema.flags import SENTENCES
+from allocmark.schema import flags, metrics
+from allocmark.schema.flags import NOT_SETTLED, SENTENCES
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import latency, streams
 
@@ -68,6 +68,12 @@ def test_the_docs_list_every_flag() -> None:
     section = PAGE.read_text().partition("\n## Flags\n")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     assert sorted(flag.strip(" `") for row in rows for flag in row.split(",")) == sorted(SENTENCES)
+
+
+def test_every_flag_has_a_sentence() -> None:
+    known = {v for n, v in vars(flags).items() if n.isupper() and isinstance(v, str)}
+    assert NOT_SETTLED in known
+    assert known == set(SENTENCES)
 
 
 def test_builders_say_what_the_metric_says() -> None:

@@ -39,6 +39,7 @@ SENTENCES: Mapping[str, Message] = {
     NOISY_CPU: Message(
         "too few readings came from an undisturbed core (allocmark doctor, docs/noise.md)"
     ),
+    NOT_SETTLED: Message("its search was cut off: the smallest capacity may be smaller"),
     FEWER_CPUS: Message("more threads than processors to run them"),
 }
 """What a report says of each; of others it shows the flag itself."""

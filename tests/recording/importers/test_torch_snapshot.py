@@ -271,3 +271,36 @@ def test_the_map_at_a_refused_request_bears_its_number(tmp_path: Path) -> None:
     )
     assert found.end_map is not None
     assert found.end_map.event == found.failed[-1].event == 1
+
+
+@pytest.mark.parametrize("overflowed", [True, False, [True], [False], []])
+def test_newer_releases_tell_whether_the_ring_was_full(tmp_path: Path, overflowed: Any) -> None:
+    data = usual()
+    data["device_traces"][0] = data["device_traces"][0][3:]
+    del data["segments"][0]["blocks"][1]["frames"]
+    data["allocator_settings"] |= {"trace_alloc_overflowed": overflowed}
+    (doubt, *_) = reader.read(write(tmp_path / "s.pickle", data)).doubts
+    told = overflowed[0] if isinstance(overflowed, list) and overflowed else overflowed
+    if told == []:
+        assert "it was started late, or its ring was full" in doubt
+    else:
+        assert ("its ring of 2 entries was full" in doubt) is told
+        assert ("it was started late: its ring was not full" in doubt) is not told
+
+
+@pytest.mark.parametrize("expandable", [True, False])
+@pytest.mark.parametrize("by_text", [True, False])
+def test_a_setting_that_contradicts_the_segments_is_a_doubt(
+    tmp_path: Path, expandable: bool, by_text: bool
+) -> None:
+    data = usual()
+    text = f"expandable_segments:{expandable}" if by_text else ""
+    settings = {"PYTORCH_CUDA_ALLOC_CONF": text, "expandable_segments": expandable}
+    data["allocator_settings"] = settings
+    data["segments"][0]["is_expandable"] = not expandable
+    data["device_traces"][0][0]["action"] = "segment_alloc" if expandable else "segment_map"
+    found = reader.read(write(tmp_path / "s.pickle", data))
+    assert any("1 segment were" in d or "1 segment was" in d for d in found.doubts), found.doubts
+    data["segments"][0]["is_expandable"] = expandable
+    data["device_traces"][0][0]["action"] = "segment_map" if expandable else "segment_alloc"
+    assert not reader.read(write(tmp_path / "s.pickle", data)).doubts

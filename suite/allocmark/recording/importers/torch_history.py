@@ -21,6 +21,7 @@ from allocmark.workloads.event_trace import Op
 
 _MOST_STREAMS = 256
 _ONE_CALL_US = 5
+"""A free is requested and completes in one call within a microsecond, unless interrupted."""
 _CODE = {name: code for code, name in enumerate(ACTIONS)}
 _GROWS = (_CODE["segment_alloc"], _CODE["segment_map"])
 _SHRINKS = (_CODE["segment_free"], _CODE["segment_unmap"])
@@ -75,7 +76,7 @@ class _Walk:
         self._out = Events()
         self._streams: dict[int, int] = {0: 0}  # The default stream is 0 everywhere.
         self._blocks: list[tuple[int, int]] = []  # Size and stream of each.
-        self._waited: set[int] = set()
+        self._late: set[int] = set()  # Blocks freed in a later call than asked for.
 
     def go(self, entries: dict[str, list[int]]) -> Events:
         out = self._out
@@ -103,8 +104,12 @@ class _Walk:
                 freed = block_at.pop(address, None)
                 if freed is not None:
                     rows.append((1, freed, 0, self._stream(stream)))
-                    if completes and asked.long_ago(address, stack, time_us):
-                        self._waited.add(freed)
+                    if completes and requests:
+                        waited = asked.waited(address, stack)
+                        out.waited = (out.waited or 0) + bool(waited)
+                        # Without stacks the time tells, where it matters: it is no proof.
+                        if waited or (waited is None and time_us - asked.time_us > _ONE_CALL_US):
+                            self._late.add(freed)
             elif action == oom:
                 self._fail(address, size, stream, stack, held)
             # What the program gave back by hand, once for a row of segments.
@@ -121,7 +126,8 @@ class _Walk:
                 asked = _Asked(address, stack, time_us)
             elif asked.address != address:
                 asked = _Asked()
-        out.waited = len(self._waited) if requests or not completes else None
+        if completes and not requests:
+            out.waited = None
         return out
 
     def _start(self, entries: dict[str, list[int]]) -> None:
@@ -180,7 +186,7 @@ class _Walk:
             if op != Op.FREE:
                 break
             known, home = self._blocks[block]
-            if block in self._waited and known >= size and home == stream:
+            if block in self._late and known >= size and home == stream:
                 return at, known
         return place, 0
 
@@ -201,16 +207,14 @@ class _Asked:
     stack: int = -1
     time_us: int = 0
 
-    def long_ago(self, address: int, stack: int, time_us: int) -> bool:
+    def waited(self, address: int, stack: int) -> bool | None:
         """Say whether a free that completes now was requested in an earlier call.
 
-        In one call both have one stack; where none is recorded, they are a microsecond apart.
+        In one call both have one stack; None where no stack is recorded.
         """
         if address != self.address:
             return True
-        if stack >= 0 and self.stack >= 0:
-            return stack != self.stack
-        return time_us - self.time_us > _ONE_CALL_US
+        return stack != self.stack if stack >= 0 and self.stack >= 0 else None
 
 
 def _releases_without_stack(entries: dict[str, list[int]]) -> int:
