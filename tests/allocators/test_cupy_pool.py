@@ -122,6 +122,14 @@ def test_counts_what_the_pool_asks_of_the_driver(pool: CupyPool) -> None:
     assert (pool.stats().reserved_bytes, pool.stats().driver_allocs) == (0, 0)
 
 
+def test_the_pool_s_own_malloc_is_timed(pool: CupyPool) -> None:
+    calls = pool.python_calls()
+    assert isinstance(calls.make.__self__, MemoryPool)  # type: ignore[attr-defined]
+    assert calls.release is None
+    calls.make(512, *calls.extra)  # Dropped at once: the block is free again.
+    assert pool.stats().allocated_bytes == 0
+
+
 def test_makes_streams_as_they_are_named(pool: CupyPool) -> None:
     assert pool.stream_handle(0) == 0
     assert len({pool.stream_handle(stream) for stream in range(4)}) == 4

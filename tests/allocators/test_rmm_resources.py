@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from allocmark.allocators.rmm_resources import ALLOCATORS, RmmResource
+from allocmark.allocators.rmm_resources import ALLOCATORS, shim
+from allocmark.allocators.rmm_resources.allocator import RmmResource
 from allocmark.cuda import runtime
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 
@@ -81,6 +83,11 @@ def rmm(monkeypatch: pytest.MonkeyPatch) -> None:
     module.CudaAsyncMemoryResource = CudaMemoryResource  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "rmm", ModuleType("rmm"))
     monkeypatch.setitem(sys.modules, "rmm.mr", module)
+
+    def no_shim() -> None:
+        raise NotMeasurableError("no headers, says the test")
+
+    monkeypatch.setattr(shim, "build", no_shim)
     monkeypatch.setattr(runtime, "set_device", lambda device: None)
     monkeypatch.setattr(runtime, "synchronize", lambda: None)
 
@@ -117,6 +124,50 @@ def test_out_of_memory_keeps_the_words() -> None:
     allocator.open(0)
     with pytest.raises(DeviceOutOfMemoryError, match="out_of_memory"):
         allocator.alloc(1 << 30)
+
+
+@pytest.mark.usefixtures("rmm")
+@pytest.mark.parametrize("allocator", ALLOCATORS, ids=lambda allocator: str(allocator.name))
+def test_without_the_shim_rmm_s_own_methods_are_timed(allocator: RmmResource) -> None:
+    allocator.open(0)
+    calls = allocator.python_calls()
+    assert allocator.native() is None
+    assert type(calls.make.__self__).__module__ == __name__  # type: ignore[attr-defined]
+    assert calls.release is not None
+    calls.release(calls.make(512, *calls.extra), 512)
+    assert allocator.setting() == "called through rmm.mr (no headers, says the test)"
+
+
+@pytest.mark.parametrize("headers", [True, False])
+def test_shim_is_built_against_the_installed_librmm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, headers: bool
+) -> None:
+    """Every part that the wheels bring is named to the compiler; what is missing is a reason."""
+    for name in ("librmm/lib64/librmm.so", "librmm/VERSION", "cuda/include/cuda_runtime_api.h"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1.0")
+    if headers:
+        (tmp_path / "cuda/include/crt").mkdir()
+        (tmp_path / "cuda/include/crt/host_defines.h").write_text("")
+    built: list[list[str]] = []
+
+    def shared_library(name: str, sources: list[Path], *, language: str, flags: list[str]) -> Path:
+        assert (name, sources, language) == ("rmm-shim", [shim.SOURCE], "c++")
+        built.append(flags)
+        return tmp_path / "rmm-shim.so"
+
+    monkeypatch.setattr(shim, "shared_library", shared_library)
+    monkeypatch.setattr(
+        shim, "_folder", lambda module: tmp_path / module if module == "librmm" else None
+    )
+    monkeypatch.setattr(shim, "_cuda_folders", lambda: [tmp_path / "cuda/include"])
+    if not headers:
+        with pytest.raises(NotMeasurableError, match="CUDA's headers are not found"):
+            shim.build()
+        return
+    assert shim.build() == tmp_path / "rmm-shim.so"
+    assert built[0][-2:] == [f"-L{tmp_path}/librmm/lib64", "-l:librmm.so"]
+    assert f"{tmp_path}/cuda/include" in built[0]
 
 
 def test_says_that_rmm_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from allocmark.allocators.base import NativeCalls
+from allocmark.allocators.base import NativeCalls, PythonCalls
 from allocmark.meters.timing import (
+    SHAPES,
     CallFailedError,
     NativeLoop,
     ThreadEntry,
@@ -24,7 +25,7 @@ from allocmark.meters.timing import (
     draw_order,
     quantile_interval,
 )
-from allocmark.meters.timing_cross import CrossCheck
+from allocmark.meters.timing_cross import NativeBareLoop, PythonBareLoop
 from allocmark.meters.timing_python import PythonLoop, nothing
 from allocmark.schema.intervals import median_interval
 from allocmark.system.compiler import shared_library
@@ -33,7 +34,6 @@ from allocmark.system.garbage import no_garbage_collection
 
 EMPTY_PAIR_NS = 20
 SLACK = 3
-SHAPES = ("runtime", "runtime-async", "aoti")
 
 
 class FakeCalls:
@@ -42,6 +42,7 @@ class FakeCalls:
     def __init__(self, shape: str, fail_alloc_at: int | None = None, code: int = 2) -> None:
         self.log: list[tuple[Any, ...]] = []
         self.live: list[int] = []
+        self.freed_bytes: list[int] = []
         self._fail_at, self._code, self._made = fail_alloc_at, code, 0
         out = POINTER(c_void_p)
         make, drop = {
@@ -56,6 +57,10 @@ class FakeCalls:
             "aoti": (
                 CFUNCTYPE(c_int, c_uint64, out)(lambda n, block: self._alloc(block, n)),
                 CFUNCTYPE(c_int, c_void_p)(self._free),
+            ),
+            "sized": (
+                CFUNCTYPE(c_int, out, c_size_t)(self._alloc),
+                CFUNCTYPE(c_int, c_void_p, c_size_t)(self._free_sized),
             ),
         }[shape]
         self._sync = CFUNCTYPE(c_int, c_void_p)(self._synchronize)
@@ -76,6 +81,10 @@ class FakeCalls:
         self.live.remove(block)
         self.log.append(("free", block, stream))
         return 0
+
+    def _free_sized(self, block: int, size: int) -> int:
+        self.freed_bytes.append(size)
+        return self._free(block)
 
     def _synchronize(self, stream: int | None) -> int:
         self.log.append(("synchronize", stream))
@@ -263,7 +272,7 @@ class Released:
 
 @pytest.mark.parametrize("ask", [lambda loop: loop.pairs(1, 7), lambda loop: loop.many(1, 7)])
 def test_python_loop_drops_the_last_reference(ask: Callable[[PythonLoop], object]) -> None:
-    loop = PythonLoop(Released, None, lambda: None, "meter")
+    loop = PythonLoop(PythonCalls(Released), lambda: None, "meter")
     ask(loop)
     loop.singles(1, 3)
     loop.alloc(1)
@@ -282,7 +291,7 @@ def test_python_loop_releases_what_was_made_before_a_failure() -> None:
         live.append(len(live) + 1)
         return live[-1]
 
-    loop = PythonLoop(make, live.remove, lambda: None, "meter")
+    loop = PythonLoop(PythonCalls(make, live.remove), lambda: None, "meter")
     with pytest.raises(DeviceOutOfMemoryError):
         loop.many(1, 8)
     assert live == []
@@ -290,7 +299,7 @@ def test_python_loop_releases_what_was_made_before_a_failure() -> None:
 
 def test_python_loop_waits_only_where_asked() -> None:
     waits: list[int] = []
-    loop = PythonLoop(nothing, None, lambda: waits.append(1), "meter")
+    loop = PythonLoop(PythonCalls(nothing), lambda: waits.append(1), "meter")
     loop.alloc(1)
     loop.free(wait=False)
     assert len(waits) == 1
@@ -307,44 +316,88 @@ def test_collector_is_off_while_timing_and_on_again_after_an_error() -> None:
     assert gc.isenabled()
 
 
-FAKE_TORCH = """
+def test_sized_frees_are_told_the_size_of_their_block() -> None:
+    fake = FakeCalls("sized")
+    loop = NativeLoop(fake.calls)
+    loop.pairs(512, 1)
+    loop.many(1024, 2)
+    loop.alloc(2048)
+    loop.free()
+    loop.pair(4096)
+    assert fake.freed_bytes == [512, 1024, 1024, 2048, 4096]
+
+
+def test_python_loop_passes_what_belongs_to_the_calls() -> None:
+    log: list[tuple[int, ...]] = []
+
+    def make(size: int, stream: int) -> int:
+        log.append((size, stream))
+        return 7
+
+    def release(block: int, size: int) -> None:
+        log.append((block, size))
+
+    calls = PythonCalls(make, release, extra=(3,), sized=True)
+    loop = PythonLoop(calls, lambda: None, "meter")
+    for ask in (loop.pairs, loop.many, loop.singles, PythonBareLoop(calls).pairs):
+        log.clear()
+        ask(64, 1)
+        assert log[:2] == [(64, 3), (7, 64)]
+    loop.alloc(64)
+    loop.free()
+    assert log[-2:] == [(64, 3), (7, 64)]
+
+
+FAKE_CALLS = """
 #include <stdint.h>
+#include <stddef.h>
 static long live;
-int aoti_torch_cuda_caching_allocator_raw_alloc(uint64_t n, void **p)
-{ if (n > 1000) return 1; live++; *p = &live; return 0; }
-int aoti_torch_cuda_caching_allocator_raw_delete(void *p) { (void)p; live--; return 0; }
+static int make(size_t n, void **p) { if (n > 1000) return 1; live++; *p = &live; return 0; }
+int alloc_aoti(uint64_t n, void **p) { return make(n, p); }
+int alloc_runtime(void **p, size_t n) { return make(n, p); }
+int alloc_async(void **p, size_t n, void *stream) { (void)stream; return make(n, p); }
+int drop(void *p) { (void)p; live--; return 0; }
+int drop_async(void *p, void *stream) { (void)p; (void)stream; live--; return 0; }
+int drop_sized(void *p, size_t n) { (void)p; live -= n <= 1000; return 0; }
+double bare_sized(uint64_t n, int pairs)
+{ void *p; for (int i = 0; i < pairs; i++) if (make(n, &p)) return -1; else live--; return 5; }
 long fake_live(void) { return live; }
 """
+FAKE_NAMES = {
+    "runtime": ("alloc_runtime", "drop"),
+    "runtime-async": ("alloc_async", "drop_async"),
+    "aoti": ("alloc_aoti", "drop"),
+    "sized": ("alloc_runtime", "drop_sized", "bare_sized"),
+}
 
 
-@pytest.fixture
-def fake_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(params=SHAPES)
+def fake_calls(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[ctypes.CDLL, NativeCalls]:
     source = tmp_path / "fake.c"
-    source.write_text(FAKE_TORCH)
+    source.write_text(FAKE_CALLS)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return shared_library("fake", [source])
+    library = ctypes.CDLL(str(shared_library("fake", [source])))
+    alloc, free, *bare = (address(getattr(library, name)) for name in FAKE_NAMES[request.param])
+    return library, NativeCalls(request.param, alloc, free, bare=bare[0] if bare else 0)
 
 
-def test_separate_part_calls_the_loaded_library(fake_torch: Path) -> None:
-    with pytest.raises(NotMeasurableError, match="no C entry points"):
-        CrossCheck(fake_torch)  # Not loaded yet: it must not load a second torch.
-    library = ctypes.CDLL(str(fake_torch))
-    program = CrossCheck(fake_torch)
-    assert 0 < program.pairs(512, 1000) < 10_000
+def test_bare_loop_calls_the_same_functions(fake_calls: tuple[ctypes.CDLL, NativeCalls]) -> None:
+    library, calls = fake_calls
+    bare = NativeBareLoop(calls)
+    assert 0 < bare.pairs(512, 1000) < 10_000
     assert library.fake_live() == 0
     with pytest.raises(NotMeasurableError, match="could not get 4096 bytes"):
-        program.pairs(4096, 10)
+        bare.pairs(4096, 10)
 
 
-def test_both_parts_agree_on_the_same_functions(fake_torch: Path) -> None:
-    library = ctypes.CDLL(str(fake_torch))
-    names = ("raw_alloc", "raw_delete")
-    calls = NativeCalls(
-        "aoti",
-        *(address(getattr(library, f"aoti_torch_cuda_caching_allocator_{n}")) for n in names),
-    )
-    loop, program = NativeLoop(calls), CrossCheck(fake_torch)
+def test_both_loops_agree_on_the_same_functions(
+    fake_calls: tuple[ctypes.CDLL, NativeCalls],
+) -> None:
+    _, calls = fake_calls
+    loop, bare = NativeLoop(calls), NativeBareLoop(calls)
     ours = min(loop.pairs(512, 2000) for _ in range(50))
-    theirs = min(program.pairs(512, 2000) for _ in range(50))
+    theirs = min(bare.pairs(512, 2000) for _ in range(50))
     # Nothing but the loops here, a few nanoseconds each: against a real hit that is under 10 %.
     assert abs(ours - theirs) < SLACK * EMPTY_PAIR_NS

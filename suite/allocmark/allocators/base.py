@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType, ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from allocmark.cuda import runtime
 from allocmark.system.errors import NotMeasurableError
@@ -73,14 +73,32 @@ class NativeCalls:
 
     `shape` names their signatures: ``runtime`` is ``int alloc(void **out, size_t n)`` and
     ``int free(void *p)``; ``runtime-async`` the same with a stream behind; ``aoti`` is
-    ``int alloc(uint64_t n, void **out)`` and ``int free(void *p)``. `synchronize` is
-    ``int (void *stream)``; 0 stands for cudaStreamSynchronize.
+    ``int alloc(uint64_t n, void **out)`` and ``int free(void *p)``; ``sized`` is ``runtime`` with
+    the size in ``free`` too: ``int free(void *p, size_t n)``. `synchronize` is
+    ``int (void *stream)``; 0 stands for cudaStreamSynchronize. `bare` is
+    ``double (uint64_t n, int pairs)``, a loop in the library's own language over its own calls
+    (mean nanoseconds of a pair, below 0 for a failure); 0 where alloc and free are these calls.
     """
 
     shape: str
     alloc: int
     free: int
     synchronize: int = 0
+    bare: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCalls:
+    """The library's own callables for the timing loop in Python, with nothing of ours between.
+
+    A block is ``make(size_bytes, *extra)``, freed by ``release(block)``, where `sized` by
+    ``release(block, size_bytes)``; without `release` its last reference is dropped.
+    """
+
+    make: Callable[..., Any]
+    release: Callable[..., object] | None = None
+    extra: tuple[object, ...] = ()
+    sized: bool = False
 
 
 class Allocator(ABC):
@@ -212,6 +230,13 @@ class Allocator(ABC):
     def native(self) -> NativeCalls | None:
         """Return C entry points for the timing loop, None where there are none."""
         return None
+
+    def python_calls(self) -> PythonCalls:
+        """Return what to time where there are no C entry points: never a method that keeps books.
+
+        Those of an allocator of a user's own are the allocator itself.
+        """
+        return PythonCalls(self.alloc, self.free)
 
     def op(self, size_bytes: int) -> object:
         """Allocate as a line of user code does; dropping the result frees it."""

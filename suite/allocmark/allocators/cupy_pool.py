@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability, Stats, Tier, import_framework
+from allocmark.allocators.base import (
+    Allocator,
+    Capability,
+    PythonCalls,
+    Stats,
+    Tier,
+    import_framework,
+)
 from allocmark.cuda import runtime
 from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
 from allocmark.system.message import Message
@@ -90,6 +97,9 @@ class CupyPool(Allocator):
         self.trim()
         self._driver_allocs = 0
         self.reset_peaks()
+
+    def python_calls(self) -> PythonCalls:
+        return PythonCalls(self._pool.malloc)
 
     def op(self, size_bytes: int) -> Any:
         return self._cupy.empty(size_bytes, dtype=self._cupy.uint8)

@@ -14,6 +14,7 @@ from allocmark.allocators.base import (
     Allocator,
     Capability,
     NativeCalls,
+    PythonCalls,
     Stats,
     Tier,
     import_framework,
@@ -187,6 +188,9 @@ class TorchCaching(Allocator):
         addresses = (ctypes.cast(call, ctypes.c_void_p).value or 0 for call in (alloc, free))
         return NativeCalls("aoti", *addresses)
 
+    def python_calls(self) -> PythonCalls:
+        return PythonCalls(self._raw_alloc, self._raw_delete, extra=(0,))  # The default stream.
+
     def op(self, size_bytes: int) -> Any:
         return self._torch.empty(size_bytes, dtype=self._torch.uint8, device="cuda")
 
@@ -267,6 +271,9 @@ class TorchNoCache(TorchCaching):
 
     def native(self) -> NativeCalls | None:
         return None
+
+    def python_calls(self) -> PythonCalls:
+        return PythonCalls(self.op)
 
     def largest_free_bytes(self) -> int | None:
         return None

@@ -22,17 +22,20 @@ from scipy.special import bdtr, bdtrik
 
 from allocmark.allocators.base import NativeCalls
 from allocmark.schema.intervals import CONFIDENCE
+from allocmark.schema.metrics.latency import NATIVE_METER
 from allocmark.system.compiler import shared_library
 from allocmark.system.errors import AllocmarkError, DeviceOutOfMemoryError
 
 SOURCES = Path(__file__).parent / "native"
 ORDER_SEED = 20260101
 
-_SHAPES = ("runtime", "runtime-async", "aoti")
+SHAPES = ("runtime", "runtime-async", "aoti", "sized")
+"""Signatures of entry points, in the order of their numbers in C; see `NativeCalls`."""
 _EMPTY = {
     "runtime": ("am_empty_runtime_alloc", "am_empty_free"),
     "runtime-async": ("am_empty_runtime_alloc_async", "am_empty_runtime_free_async"),
     "aoti": ("am_empty_aoti_alloc", "am_empty_free"),
+    "sized": ("am_empty_runtime_alloc", "am_empty_sized_free"),
 }
 # The first is not slewed by NTP, but some virtual machines serve it by a system call.
 _CLOCKS = {"CLOCK_MONOTONIC_RAW": time.CLOCK_MONOTONIC_RAW, "CLOCK_MONOTONIC": time.CLOCK_MONOTONIC}
@@ -139,7 +142,7 @@ def library() -> ctypes.CDLL:
     loaded.am_many.argtypes = (calls, c_size_t, c_int64, c_void_p, c_void_p, pointer, pointer)
     loaded.am_singles.argtypes = (calls, c_size_t, c_int64, c_void_p, c_void_p, c_void_p)
     loaded.am_alloc.argtypes = (calls, c_size_t, POINTER(c_void_p), pointer, pointer)
-    loaded.am_free.argtypes = (calls, c_void_p, pointer, pointer)
+    loaded.am_free.argtypes = (calls, c_void_p, c_size_t, pointer, pointer)
     loaded.am_pair.argtypes = (calls, c_size_t, pointer, pointer)
     loaded.am_threads.argtypes = (
         *(calls, POINTER(_Entry), c_void_p, c_int32),
@@ -180,16 +183,17 @@ class NativeLoop:
     completion is not waited for.
     """
 
-    meter = "native loop"
+    meter = NATIVE_METER
 
     def __init__(self, calls: NativeCalls, stream: int = 0, synchronize: int = 0) -> None:
         self._library = library()
         self._calls, self._queued = (
-            _Calls(_SHAPES.index(calls.shape), clock()[1], calls.alloc, calls.free, waits, stream)
+            _Calls(SHAPES.index(calls.shape), clock()[1], calls.alloc, calls.free, waits, stream)
             for waits in (synchronize, 0)
         )
         self._shape = calls.shape
         self._block = c_void_p()
+        self._size_bytes = 0  # Of that block.
 
     @classmethod
     def empty(cls, shape: str) -> NativeLoop:
@@ -219,12 +223,14 @@ class NativeLoop:
 
     def alloc(self, size_bytes: int) -> Timed:
         host, complete = c_int64(), c_int64()
+        self._size_bytes = size_bytes
         self._call("am_alloc", size_bytes, byref(self._block), byref(host), byref(complete))
         return Timed(host.value, complete.value)
 
     def free(self, wait: bool = True) -> Timed:
         host, complete = c_int64(), c_int64()
-        self._call("am_free", self._block, byref(host), byref(complete), wait=wait)
+        block = self._block, self._size_bytes
+        self._call("am_free", *block, byref(host), byref(complete), wait=wait)
         return Timed(host.value, complete.value)
 
     def pair(self, size_bytes: int) -> Timed:

@@ -14,8 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from allocmark.allocators.base import PythonCalls
 from allocmark.meters.timing import Singles, Timed, draw_order
 
+_Calls = tuple[
+    Callable[..., Any], tuple[object, ...], Callable[..., object] | None, tuple[int, ...]
+]
 _CLOCK_READINGS = 10_000
 _now = time.perf_counter_ns
 
@@ -25,50 +29,45 @@ def nothing(_: Any) -> None:
 
 
 class PythonLoop:
-    """The loop over `make`, which returns a block or a tensor, and `release`.
+    """The loop over calls that return a block or a tensor and free it.
 
-    Without `release` the last reference is dropped, as a user does with a tensor. `wait` waits
-    until the device is done. What `make` raises passes through.
+    Without a release the last reference is dropped, as a user does with a tensor. `wait` waits
+    until the device is done. What the calls raise passes through.
     """
 
-    def __init__(
-        self,
-        make: Callable[[int], Any],
-        release: Callable[[Any], object] | None,
-        wait: Callable[[], object],
-        meter: str,
-    ) -> None:
-        self._make, self._release, self._wait = make, release, wait
+    def __init__(self, calls: PythonCalls, wait: Callable[[], object], meter: str) -> None:
+        self.calls, self._wait = calls, wait
         self.meter = meter
         self._held: list[Any] = []
+        self._size: tuple[int, ...] = ()
 
     def pairs(self, size_bytes: int, count: int) -> float:
-        make, release = self._make, self._release
+        make, arguments, release, size = self._of(size_bytes)
         if release is None:
             begin = _now()
             for _ in repeat(None, count):
-                block = make(size_bytes)
+                block = make(*arguments)
                 del block
             return (_now() - begin) / count
         begin = _now()
         for _ in repeat(None, count):
-            release(make(size_bytes))
+            release(make(*arguments), *size)
         return (_now() - begin) / count
 
     def many(self, size_bytes: int, count: int) -> tuple[float, float]:
-        make, release = self._make, self._release
+        make, arguments, release, size = self._of(size_bytes)
         order = draw_order(count).tolist()
         held: list[Any] = [None] * count
         try:
             begin = _now()
             for i in order:
-                held[i] = make(size_bytes)
+                held[i] = make(*arguments)
             alloc_ns = _now() - begin
         except Exception:
             if release is not None:
                 for block in held:
                     if block is not None:
-                        release(block)
+                        release(block, *size)
             raise
         begin = _now()
         if release is None:
@@ -76,27 +75,27 @@ class PythonLoop:
                 held[i] = None
         else:
             for i in order:
-                release(held[i])
+                release(held[i], *size)
         free_ns = _now() - begin
         return alloc_ns / count, free_ns / count
 
     def singles(self, size_bytes: int, count: int) -> Singles:
         pair, alloc, free = ([0] * count for _ in Singles._fields)
-        make, release = self._make, self._release
+        make, arguments, release, size = self._of(size_bytes)
         held: Any
         for i in range(count):
             begin = _now()
-            held = make(size_bytes)
+            held = make(*arguments)
             if release is not None:
-                release(held)
+                release(held, *size)
             held = None
             pair[i] = _now() - begin
         for i in range(count):
             begin = _now()
-            held = make(size_bytes)
+            held = make(*arguments)
             middle = _now()
             if release is not None:
-                release(held)
+                release(held, *size)
             held = None
             end = _now()
             alloc[i] = middle - begin
@@ -104,9 +103,10 @@ class PythonLoop:
         return Singles(*(np.array(readings, dtype=np.int64) for readings in (pair, alloc, free)))
 
     def alloc(self, size_bytes: int) -> Timed:
-        make, wait = self._make, self._wait
+        make, arguments, _, self._size = self._of(size_bytes)
+        wait = self._wait
         begin = _now()
-        block = make(size_bytes)
+        block = make(*arguments)
         host = _now() - begin
         wait()
         complete = _now() - begin
@@ -114,24 +114,25 @@ class PythonLoop:
         return Timed(host, complete)
 
     def free(self, wait: bool = True) -> Timed:
-        held, release = self._held, self._release
+        held, release, size = self._held, self.calls.release, self._size
         until: Callable[[], object] = self._wait if wait else self._held.clear
         if release is None:
             begin = _now()
             held.clear()
         else:
             begin = _now()
-            release(held.pop())
+            release(held.pop(), *size)
         host = _now() - begin
         until()
         return Timed(host, _now() - begin)
 
     def pair(self, size_bytes: int) -> Timed:
-        make, release, wait = self._make, self._release, self._wait
+        make, arguments, release, size = self._of(size_bytes)
+        wait = self._wait
         begin = _now()
-        held = make(size_bytes)
+        held = make(*arguments)
         if release is not None:
-            release(held)
+            release(held, *size)
         del held
         host = _now() - begin
         wait()
@@ -143,3 +144,9 @@ class PythonLoop:
             begin = _now()
             readings[i] = _now() - begin
         return np.array(readings, dtype=np.int64)
+
+    def _of(self, size_bytes: int) -> _Calls:
+        """Return make and its arguments, release and what it takes behind the block."""
+        calls = self.calls
+        size = (size_bytes,) if calls.sized else ()
+        return calls.make, (size_bytes, *calls.extra), calls.release, size

@@ -20,6 +20,7 @@ from allocmark.allocators.base import (
     Allocator,
     Capability,
     NativeCalls,
+    PythonCalls,
     Stats,
     Tier,
     import_framework,
@@ -175,7 +176,11 @@ class TensorFlowAllocator(Allocator):
             alloc=self._shim.address("alloc"),
             free=self._shim.address("free"),
             synchronize=self._shim.address("wait"),
+            bare=self._shim.address("bare"),
         )
+
+    def python_calls(self) -> PythonCalls:
+        return PythonCalls(self.op)
 
     @property
     def live_shim(self) -> shim.Shim:

@@ -246,7 +246,7 @@ class Shim:
         return sorted(Chunk(a, n, requested, bool(used)) for a, n, requested, used in rows.tolist())
 
     def address(self, name: str) -> int:
-        """Return the address of an entry point: ``alloc``, ``free`` or ``wait``."""
+        """Return the address of an entry point: ``alloc``, ``free``, ``wait`` or ``bare``."""
         return ctypes.cast(getattr(self._library, f"am_tf_{name}"), c_void_p).value or 0
 
     def _rows(self, read: Callable[..., int], width: int) -> NDArray[np.int64]:

@@ -47,7 +47,7 @@ def expected(sizes: Sequence[int]) -> Iterator[Cell]:
     for level in metrics.LEVELS:
         yield {"level": level}, (metrics.EMPTY_PAIR_NS, metrics.CLOCK_NS)
     for (path, call), level, wait, size in product(CELLS, metrics.LEVELS, metrics.WAITS, sizes):
-        tail = (metrics.CALL_P99_NS,) if (path, wait) == (metrics.HIT, metrics.HOST) else ()
+        tail = metrics.SINGLE if (path, wait) == (metrics.HIT, metrics.HOST) else ()
         yield CallCell(path, call, level, wait).axes(size), (metrics.CALL_NS, *tail)
     for size in CROSS_SIZES:
         yield {"bytes": size}, CROSS_CHECK

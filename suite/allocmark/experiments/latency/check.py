@@ -1,4 +1,4 @@
-"""What the timing loops themselves cost, and whether a second program part reads the same."""
+"""What the timing loops themselves cost, and whether a bare loop reads the same."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import time
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
-from pathlib import Path
 
 import numpy as np
 
-from allocmark.allocators.torch_caching import import_torch
+from allocmark.allocators.base import PythonCalls
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.experiments.latency.cells import CROSS_CHECK, CROSS_SIZES, CallCell
-from allocmark.experiments.latency.levels import Bench
+from allocmark.experiments.latency.levels import Bench, after_failure, in_short, out_of_memory
 from allocmark.meters.timing import Loop, NativeLoop
-from allocmark.meters.timing_cross import CrossCheck
+from allocmark.meters.timing_cross import BareLoop, NativeBareLoop, PythonBareLoop
 from allocmark.meters.timing_python import PythonLoop, nothing
 from allocmark.schema.figure import Figure
 from allocmark.schema.flags import OVER_10_PERCENT, OVER_20_NS
@@ -26,7 +25,9 @@ EMPTY_PAIR_NS = 20
 CROSS_TOLERANCE = 0.10
 
 _NATIVE_PAIRS, _PYTHON_PAIRS = 2000, 200
-_CROSS_PAIRS = 32
+_CROSS_PAIRS = {"native": 32, "python": 10, "slow": 5}
+"""Pairs in a batch of the cross check; slow: one calls the driver or TensorFlow's operation."""
+_SLOW_BATCHES = 50
 _CLOCK_RUNS = 20
 _WARM_UP_S = 0.05
 
@@ -61,12 +62,21 @@ def measure_cost(bench: Bench, batches: int, recorder: Recorder) -> None:
 
 
 def measure_check(bench: Bench, batches: int, recorder: Recorder) -> None:
-    """Record a torch hit as the loop and as the separate program part read it, in turns."""
+    """Record a pair as the allocator's timed loop and as a bare loop read it, in turns.
+
+    What the bare loop calls is the library's own entry point: a timed loop that takes longer times
+    something of ours.
+    """
     for size in CROSS_SIZES:
         try:
             figures = _check(bench, size, batches)
         except NotMeasurableError as error:
             recorder.unfilled([({"bytes": size}, CROSS_CHECK)], str(error))
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            after_failure(bench)
+            recorder.unfilled([({"bytes": size}, CROSS_CHECK)], in_short(bench, size, error))
         else:
             for figure in figures:
                 recorder.figure(figure)
@@ -82,34 +92,30 @@ def _warm_up() -> None:
 
 def _empty(bench: Bench, loop: Loop) -> tuple[Loop, int]:
     if isinstance(loop, NativeLoop):
-        return NativeLoop.empty(bench.shape or "aoti"), _NATIVE_PAIRS
-    return PythonLoop(nothing, None, time.monotonic, loop.meter), _PYTHON_PAIRS
+        return NativeLoop.empty(bench.native.shape if bench.native else "aoti"), _NATIVE_PAIRS
+    return PythonLoop(PythonCalls(nothing), time.monotonic, loop.meter), _PYTHON_PAIRS
 
 
 def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
-    if bench.shape != "aoti":
-        raise NotMeasurableError(
-            f"the separate program part calls torch's C entry points, and {bench.allocator.name} "
-            "has none"
-        )
     reason = bench.why_not_fit(size)
     if reason:
         raise NotMeasurableError(reason)
-    program = CrossCheck(Path(import_torch().__path__[0]) / "lib" / "libtorch_cuda.so")
-    loop = bench.loops[metrics.ALLOCATOR]
-    loop.pairs(size, _CROSS_PAIRS)
-    program.pairs(size, _CROSS_PAIRS)
+    loop, bare = bench.loops[metrics.ALLOCATOR], _bare(bench)
+    slow = not bench.caches or (bench.native is None and bench.allocator.slow_op)
+    pairs = _CROSS_PAIRS["slow" if slow else "python" if bench.native is None else "native"]
+    loop.pairs(size, pairs)
+    bare.pairs(size, pairs)
     # Who goes first changes with each turn, so that neither always finds the caches warm.
     loop_first = cycle((True, False))
 
     def turn() -> tuple[float, float]:
         if next(loop_first):
-            our = loop.pairs(size, _CROSS_PAIRS)
-            return our, program.pairs(size, _CROSS_PAIRS)
-        their = program.pairs(size, _CROSS_PAIRS)
-        return loop.pairs(size, _CROSS_PAIRS), their
+            our = loop.pairs(size, pairs)
+            return our, bare.pairs(size, pairs)
+        their = bare.pairs(size, pairs)
+        return loop.pairs(size, pairs), their
 
-    taken = bench.quiet.take(turn, batches)
+    taken = bench.quiet.take(turn, min(batches, _SLOW_BATCHES) if slow else batches)
     ours = [round(our * factor, 2) for (our, _), factor in taken]
     theirs = [round(their * factor, 2) for (_, their), factor in taken]
     bench.clean()
@@ -120,8 +126,14 @@ def _check(bench: Bench, size: int, batches: int) -> list[Figure]:
         ratio = replace(ratio, flags=(*ratio.flags, OVER_10_PERCENT))
     return [
         metrics.CROSS_CHECK_LOOP_NS.sampled(loop.meter, axes, ours, scaled_to_core_speed=True),
-        metrics.CROSS_CHECK_PROGRAM_NS.sampled(
-            program.meter, axes, theirs, scaled_to_core_speed=True
-        ),
+        metrics.CROSS_CHECK_PROGRAM_NS.sampled(bare.meter, axes, theirs, scaled_to_core_speed=True),
         ratio,
     ]
+
+
+def _bare(bench: Bench) -> BareLoop:
+    if bench.native is not None:
+        return NativeBareLoop(bench.native)
+    loop = bench.loops[metrics.ALLOCATOR]
+    assert isinstance(loop, PythonLoop)  # Without C entry points there is no other.
+    return PythonBareLoop(loop.calls)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from allocmark.allocators.base import Allocator, Capability
+from allocmark.allocators.base import Allocator, Capability, NativeCalls, PythonCalls
 from allocmark.cuda import runtime
 from allocmark.experiments.core.recorder import in_words
 from allocmark.experiments.latency.cells import CallCell, why_empty
 from allocmark.meters.quiet import QuietCores
 from allocmark.meters.timing import Loop, NativeLoop, Timed, clock
 from allocmark.meters.timing_python import PythonLoop
-from allocmark.schema.metrics.latency import ALLOCATOR, OP
+from allocmark.schema.metrics.latency import ALLOCATOR, OP, PYTHON_METER
 from allocmark.system.errors import DeviceOutOfMemoryError
 from allocmark.system.units import MIB, format_bytes
 
@@ -37,10 +37,10 @@ class Bench:
         self.caches = Capability.CACHE in able
         self._trims = Capability.TRIM in able
         self.clock = clock()[0]
-        self.shape: str | None = None
-        """Signatures of the native entry points, None where there are none."""
+        self.native: NativeCalls | None = None
+        """The native entry points, None where there are none."""
         operation = PythonLoop(
-            allocator.op, None, allocator.synchronize, "Python loop over the operation"
+            PythonCalls(allocator.op), allocator.synchronize, "Python loop over the operation"
         )
         self.quiet = QuietCores(core_speed_ns)
         self.loops: dict[str, Loop] = {ALLOCATOR: self._own_loop(operation)}
@@ -104,16 +104,13 @@ class Bench:
 
     def _own_loop(self, operation: PythonLoop) -> Loop:
         allocator = self.allocator
-        calls = allocator.native()
+        calls = self.native = allocator.native()
         if calls is not None:
-            self.shape = calls.shape
             waits = calls.synchronize or runtime.address("cudaStreamSynchronize")
             return NativeLoop(calls, synchronize=waits)
         if Capability.OP in allocator.capabilities and not self.caches:
             return operation
-        return PythonLoop(
-            allocator.alloc, allocator.free, allocator.synchronize, "Python loop over raw calls"
-        )
+        return PythonLoop(allocator.python_calls(), allocator.synchronize, PYTHON_METER)
 
     def _keeps_over_synchronization(self) -> bool:
         if not self.caches:
@@ -136,7 +133,10 @@ def after_failure(bench: Bench) -> None:
 
 def out_of_memory(error: Exception) -> bool:
     """Whether an error of any framework says that memory ran out."""
-    return isinstance(error, DeviceOutOfMemoryError) or "OutOfMemory" in type(error).__name__
+    return (
+        isinstance(error, DeviceOutOfMemoryError | MemoryError)
+        or "OutOfMemory" in type(error).__name__
+    )
 
 
 def in_short(bench: Bench, size_bytes: int, error: Exception) -> str:

@@ -1,45 +1,49 @@
-// A second opinion on the timing loop: the same question, asked by a program part that shares no
-// code with timing.c. It finds torch's entry points by itself, has a clock and a loop of its own,
-// and is compared with the loop in the same process, batch by batch.
+// A second opinion on the timing loop: the same calls, timed by a program part that shares no code
+// with timing.c. It has a clock and a loop of its own, and is compared with the loop in the same
+// process, batch by batch.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <dlfcn.h>
 
 namespace {
 
-using Allocate = std::int32_t (*)(std::uint64_t, void **);
-using Release = std::int32_t (*)(void *);
-
-Allocate allocate = nullptr;
-Release release = nullptr;
-
-template <typename Function> Function find(void *library, const char *name)
+template <typename Pair> double mean_ns(int pairs, Pair pair)
 {
-    return reinterpret_cast<Function>(dlsym(library, name));
+    bool failed = false;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int left = pairs; left > 0 && !failed; --left) failed = pair() != 0;
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+    return failed ? -1 : took.count() / pairs;
 }
 
 } // namespace
 
-// Finds the entry points in a library that is already loaded; false where there are none.
-extern "C" bool allocmark_crosscheck_open(const char *library_path)
+// Mean nanoseconds of an alloc-and-free pair over `pairs` of them; negative where a call failed.
+// The shapes are those of NativeCalls whose entry points are the library's own.
+extern "C" {
+
+double allocmark_pairs_runtime(void *alloc, void *release, std::uint64_t bytes, int pairs)
 {
-    void *library = dlopen(library_path, RTLD_NOW | RTLD_NOLOAD);
-    if (library == nullptr) return false;
-    allocate = find<Allocate>(library, "aoti_torch_cuda_caching_allocator_raw_alloc");
-    release = find<Release>(library, "aoti_torch_cuda_caching_allocator_raw_delete");
-    return allocate != nullptr && release != nullptr;
+    const auto make = reinterpret_cast<int (*)(void **, std::size_t)>(alloc);
+    const auto drop = reinterpret_cast<int (*)(void *)>(release);
+    void *memory;
+    return mean_ns(pairs, [&] { return make(&memory, bytes) || drop(memory); });
 }
 
-// Mean nanoseconds of an alloc-and-free pair over `pairs` of them; negative where a call failed.
-extern "C" double allocmark_crosscheck(std::uint64_t bytes, int pairs)
+double allocmark_pairs_runtime_async(void *alloc, void *release, std::uint64_t bytes, int pairs)
 {
-    bool failed = false;
-    const auto begin = std::chrono::steady_clock::now();
-    for (int left = pairs; left > 0 && !failed; --left) {
-        void *memory;
-        failed = allocate(bytes, &memory) != 0 || release(memory) != 0;
-    }
-    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-    return failed ? -1 : took.count() / pairs;
+    const auto make = reinterpret_cast<int (*)(void **, std::size_t, void *)>(alloc);
+    const auto drop = reinterpret_cast<int (*)(void *, void *)>(release);
+    void *memory;
+    return mean_ns(pairs, [&] { return make(&memory, bytes, nullptr) || drop(memory, nullptr); });
+}
+
+double allocmark_pairs_aoti(void *alloc, void *release, std::uint64_t bytes, int pairs)
+{
+    const auto make = reinterpret_cast<int (*)(std::uint64_t, void **)>(alloc);
+    const auto drop = reinterpret_cast<int (*)(void *)>(release);
+    void *memory;
+    return mean_ns(pairs, [&] { return make(bytes, &memory) || drop(memory); });
+}
 }

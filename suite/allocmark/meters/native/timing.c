@@ -20,9 +20,10 @@ typedef int runtime_alloc_async(void **block, size_t bytes, void *stream);
 typedef int runtime_free_async(void *block, void *stream);
 typedef int aoti_alloc(uint64_t bytes, void **block);
 typedef int plain_free(void *block);
+typedef int sized_free(void *block, size_t bytes);
 typedef int synchronize(void *stream);
 
-enum shape { RUNTIME, RUNTIME_ASYNC, AOTI };
+enum shape { RUNTIME, RUNTIME_ASYNC, AOTI, SIZED };
 
 typedef struct {
     int32_t shape;
@@ -59,6 +60,12 @@ typedef struct {
         (void)f, (void)g;                                                                         \
         BODY(f(bytes, &block), g(block))                                                          \
     } break;                                                                                      \
+    case SIZED: {                                                                                 \
+        runtime_alloc *const f = (runtime_alloc *)(c)->alloc;                                     \
+        sized_free *const g = (sized_free *)(c)->free;                                            \
+        (void)f, (void)g;                                                                         \
+        BODY(f(&block, bytes), g(block, bytes))                                                   \
+    } break;                                                                                      \
     default:                                                                                      \
         return BAD_SHAPE;                                                                         \
     }
@@ -69,6 +76,7 @@ int am_empty_runtime_alloc_async(void **block, size_t bytes, void *stream)
 int am_empty_runtime_free_async(void *block, void *stream) { (void)block; (void)stream; return 0; }
 int am_empty_aoti_alloc(uint64_t bytes, void **block) { (void)bytes; (void)block; return 0; }
 int am_empty_free(void *block) { (void)block; return 0; }
+int am_empty_sized_free(void *block, size_t bytes) { (void)block; (void)bytes; return 0; }
 
 static inline int64_t now(clockid_t clock)
 {
@@ -184,10 +192,9 @@ int am_alloc(const calls *c, size_t bytes, void **made, int64_t *host, int64_t *
     return code;
 }
 
-/* One free, likewise. */
-int am_free(const calls *c, void *block, int64_t *host, int64_t *complete)
+/* One free of a block of that size, likewise. */
+int am_free(const calls *c, void *block, size_t bytes, int64_t *host, int64_t *complete)
 {
-    size_t bytes = 0;
     int code = 0;
     const clockid_t clock = c->clock;
     int64_t begin = 0, end = 0;

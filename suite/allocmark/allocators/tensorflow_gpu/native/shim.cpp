@@ -6,6 +6,7 @@
 // retry_on_failure set to false, a request that fails waits ten seconds for somebody's free.
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -141,6 +142,22 @@ int am_tf_free(void *block)
 {
     current->DeallocateRaw(block);
     return 0;
+}
+
+// A bare loop over the same allocator, to hold the timing loop against: mean nanoseconds of a pair,
+// below 0 where it failed.
+double am_tf_bare(std::uint64_t bytes, int pairs)
+{
+    tsl::AllocationAttributes attributes;
+    attributes.retry_on_failure = false;
+    const auto begin = std::chrono::steady_clock::now();
+    for (int left = pairs; left > 0; --left) {
+        void *const block = current->AllocateRaw(Allocator::kAllocatorAlignment, bytes, attributes);
+        if (!block) return -1;
+        current->DeallocateRaw(block);
+    }
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+    return took.count() / pairs;
 }
 
 // The bytes that a live block takes, after rounding.

@@ -1,19 +1,31 @@
 """RMM's memory resources: its pool, its arenas, and its front over the driver's own pool.
 
-Each is used as it comes: the pool and the arenas begin with half of the free memory. Streams are
-left out, since not every release has the handle of one.
+Each has its default settings: the pool and the arenas begin with half of the free memory. They are
+made by the native shim, which the timing loop calls, and by ``rmm.mr`` where there is none;
+`setting` says so. Streams are left out, since not every release has the handle of one.
 
 Source: RMM's Python API reference, module ``rmm.mr``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from allocmark.allocators.base import Allocator, Capability, Stats, Tier, import_framework
+from allocmark.allocators.base import (
+    Allocator,
+    Capability,
+    NativeCalls,
+    PythonCalls,
+    Stats,
+    Tier,
+    import_framework,
+)
+from allocmark.allocators.rmm_resources import shim
 from allocmark.cuda import runtime
-from allocmark.system.errors import DeviceOutOfMemoryError
-from allocmark.system.message import Message, Text
+from allocmark.system.errors import DeviceOutOfMemoryError, NotMeasurableError
+from allocmark.system.message import Text
 
 _POOLED = frozenset({Capability.CACHE, Capability.RESTART, Capability.EXACT})
 
@@ -28,16 +40,24 @@ class RmmResource(Allocator):
     def __init__(self, name: str, resource: str, description: Text) -> None:
         super().__init__(name, configured_by=f"rmm.mr.{resource}", description=description)
         self._class = resource
+        self._shim: shim.RmmShim | None = None
+        self._why_no_shim = ""
 
     def prepare(self) -> None:
         import_framework("rmm.mr")
+        self._locate()
 
     def open(self, device: int) -> None:
         self._mr = import_framework("rmm.mr")
+        path = self._locate()
         runtime.set_device(device)
+        self._shim = None if path is None else shim.RmmShim(path)
         self._live: dict[int, int] = {}
         self._allocated = self._peak_allocated = 0
         self._build()
+
+    def setting(self) -> str | None:
+        return f"called through rmm.mr ({self._why_no_shim})" if self._why_no_shim else None
 
     def alloc(self, size_bytes: int, stream: int = 0) -> int:
         try:
@@ -54,9 +74,15 @@ class RmmResource(Allocator):
         self._allocated -= size_bytes
         self._resource.deallocate(block, size_bytes)
 
+    def native(self) -> NativeCalls | None:
+        return None if self._shim is None else self._shim.native()
+
+    def python_calls(self) -> PythonCalls:
+        return PythonCalls(self._resource.allocate, self._resource.deallocate, sized=True)
+
     def stats(self) -> Stats:
         """Return requested bytes as we count them, and the upstream's counters."""
-        upstream = self._upstream.allocation_counts
+        upstream = self._counts()
         return Stats(
             allocated_bytes=self._allocated,
             reserved_bytes=upstream.current_bytes,
@@ -72,19 +98,36 @@ class RmmResource(Allocator):
             self.free(block)
         self.synchronize()
         # The old resource gives its memory back before the new one asks for its share.
-        del self._resource, self._upstream
+        if self._shim is None:
+            del self._resource, self._counts
+        else:
+            self._shim.drop()
         self._peak_allocated = 0
         self._build()
 
     def reset_peaks(self) -> None:
         self._peak_allocated = self._allocated
 
-    def _build(self) -> None:
-        self._upstream = self._mr.StatisticsResourceAdaptor(self._mr.CudaMemoryResource())
-        self._resource = self._make(getattr(self._mr, self._class))
+    def _locate(self) -> Path | None:
+        try:
+            return shim.build()
+        except NotMeasurableError as error:
+            self._why_no_shim = str(error)
+            return None
 
-    def _make(self, resource: Any) -> Any:
-        return resource(self._upstream)
+    def _build(self) -> None:
+        self._resource: Any
+        self._counts: Callable[[], Any]
+        if self._shim is not None:
+            self._shim.make(self._class)
+            self._resource, self._counts = self._shim, self._shim.counts
+        else:
+            upstream = self._mr.StatisticsResourceAdaptor(self._mr.CudaMemoryResource())
+            self._resource = self._make(getattr(self._mr, self._class), upstream)
+            self._counts = lambda: upstream.allocation_counts
+
+    def _make(self, resource: Any, upstream: Any) -> Any:
+        return resource(upstream)
 
 
 class RmmAsync(RmmResource):
@@ -93,16 +136,9 @@ class RmmAsync(RmmResource):
     driver_pool = True
     capabilities = _POOLED - {Capability.EXACT}
 
-    def _make(self, resource: Any) -> Any:
+    def _make(self, resource: Any, upstream: Any) -> Any:
         return resource()
 
     def stats(self) -> Stats:
         """Return requested bytes as we count them: the resource keeps no counters."""
         return Stats(allocated_bytes=self._allocated, peak_allocated_bytes=self._peak_allocated)
-
-
-ALLOCATORS = (
-    RmmResource("rmm-pool", "PoolMemoryResource", Message("RMM's pool")),
-    RmmResource("rmm-arena", "ArenaMemoryResource", Message("RMM's arena")),
-    RmmAsync("rmm-async", "CudaAsyncMemoryResource", Message("RMM over cudaMallocAsync")),
-)
