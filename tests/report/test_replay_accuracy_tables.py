@@ -105,6 +105,17 @@ def test_equal_requests_that_end_otherwise_are_said_to_be_equal(tmp_path: Path) 
     assert why == "the program requests as much as when it was recorded, as often"
 
 
+def test_a_program_that_requests_less_where_less_is_free_is_said_to(tmp_path: Path) -> None:
+    figures = (
+        _figure(metrics.RECORDED_PEAK_REQUESTED_BYTES, 3 << 20),
+        _figure(metrics.BELOW_COMPLETES, 1),
+        _figure(metrics.BELOW_PEAK_REQUESTED_BYTES, 2 << 20),
+    )
+    ((_, _, what, why),) = _texts(_tables(tmp_path, *figures)["off"])
+    assert what == "ends 3 % below"
+    assert why == "with less memory it requested 2 MiB at most, 3 MiB when it was recorded"
+
+
 def test_a_missing_library_is_a_reason_in_every_cell(tmp_path: Path) -> None:
     found = _tables(
         tmp_path,

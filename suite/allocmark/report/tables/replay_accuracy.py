@@ -51,6 +51,7 @@ _DETAILS = (
             metrics.ABOVE_COMPLETES,
             metrics.BELOW_BYTES,
             metrics.BELOW_COMPLETES,
+            metrics.BELOW_PEAK_REQUESTED_BYTES,
         ],
         Message("Replayed programs: the smallest GPU memory and what was tried"),
         (_PROGRAM, _SETTING),
@@ -266,6 +267,14 @@ def _causes(place: _Place) -> Iterator[Text]:
                 now=format_value(now, real.unit),
                 was=format_value(was, real.unit),
             )
+    requested = place.value(metrics.BELOW_PEAK_REQUESTED_BYTES)
+    was = place.recorded.get(metrics.RECORDED_PEAK_REQUESTED_BYTES.name)
+    if place.value(metrics.BELOW_COMPLETES) == 1 and requested and was and requested != was:
+        yield Message(
+            "with less memory it requested {now} at most, {was} when it was recorded",
+            now=format_value(requested, "bytes"),
+            was=format_value(was, "bytes"),
+        )
     on_gpu = place.value(metrics.GPU_DIFFERENCE_RATIO)
     if on_gpu is not None:
         yield Message("a replay on the GPU itself: {share}", share=_percent(on_gpu))

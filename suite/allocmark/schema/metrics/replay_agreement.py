@@ -5,8 +5,6 @@ from __future__ import annotations
 from allocmark.schema.metric import Better, Metric, metric
 
 EXPERIMENT = "replay_agreement"
-TRIES = "tries"
-"""Series of what torch counted in a try; its axes are ``allocator`` and ``side``."""
 
 
 def _sampled(name: str, help: str, unit: str | None = None, better: Better = "neither") -> Metric:
@@ -55,3 +53,6 @@ ABOVE_BYTES = _sampled("above_bytes", "free before the program started, 1 % abov
 ABOVE_COMPLETES = _sampled("above_completes", "1 where it came to its end", "bool", "more")
 BELOW_BYTES = _sampled("below_bytes", "free before it started, the resolution and 3 % below it")
 BELOW_COMPLETES = _sampled("below_completes", "1 where it came to its end all the same", "bool")
+BELOW_PEAK_REQUESTED_BYTES = _sampled(
+    "below_peak_requested_bytes", "most bytes that the program requested in it"
+)

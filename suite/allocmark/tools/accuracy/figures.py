@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from allocmark.allocators.torch_caching import NATIVE
 from allocmark.replays.answer import SettingAnswer
-from allocmark.schema.figure import Figure, Series
+from allocmark.schema.figure import Figure
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import replay_agreement as metrics
 from allocmark.tools.accuracy.capacity_tries import Tried
@@ -40,19 +40,6 @@ def figures(found: ProgramFound) -> list[Figure]:
         axes = {"allocator": setting}
         for metric, meter, value in _cells(found, setting, own):
             made.append(_figure(metric, meter, axes, value))
-    return made
-
-
-def tries(found: ProgramFound) -> list[Series]:
-    """Return what torch counted in each try that told it."""
-    made = []
-    for setting, own in found.settings.items():
-        for side, tried in (("above", own.above), ("below", own.below)):
-            if tried is not None and tried.outcome is not None:
-                read = {"free_bytes": tried.free_bytes, "seconds": tried.outcome.seconds}
-                read |= tried.outcome.counters
-                columns = {name: [value] for name, value in read.items()}
-                made.append(Series(metrics.TRIES, {"allocator": setting, "side": side}, columns))
     return made
 
 
@@ -116,6 +103,10 @@ def _capacity(own: SettingFound, not_replayed: str) -> Iterator[tuple[Metric, st
     if answer is not None and not why and not answer.settled:
         why = "the search for it was cut off: it may be smaller"
     yield from _tried(metrics.BELOW_BYTES, metrics.BELOW_COMPLETES, own.below, why)
+    outcome = own.below.outcome if own.below else None
+    requested = outcome.counters.get("peak_requested_bytes") if outcome else None
+    uncounted = why or (own.below.reason if own.below else "") or "it does not count it"
+    yield metrics.BELOW_PEAK_REQUESTED_BYTES, _COUNTERS, requested or uncounted
 
 
 def _tried(

@@ -155,7 +155,8 @@ class Measuring:
 
     def _without_limit(self, alive: Sequence[ProgramFound], folder: Path) -> None:
         """Record all, run all plainly, and replay each recording meanwhile."""
-        at_once = max(1, (self._cores - self._jobs) // len(self._allocators))
+        # Plain runs wait for the GPU half of their time, replays never do.
+        at_once = max(1, (self._cores - self._jobs // 2) // len(self._allocators))
         most = self._options.repeats + 1
         with ThreadPoolExecutor(self._jobs) as pool, ThreadPoolExecutor(at_once) as replays:
             recording = {pool.submit(self._record, each, folder): each for each in alive}
@@ -170,7 +171,9 @@ class Measuring:
             replaying = []
             for done in as_completed(recording):
                 done.result()
-                replaying.append(replays.submit(self._replay, recording[done]))
+                each = recording[done]
+                replaying.append(replays.submit(self._replay, each))
+                replaying.append(pool.submit(self._replay_on_gpu, each))
             crowded = [one for run, one in plain.items() if not run.result()]
             for other in replaying:
                 other.result()
@@ -187,6 +190,11 @@ class Measuring:
             if not each.recorded.had_room:
                 raise AllocmarkError(f"the GPU had no room for {name} (--jobs 1, or a larger one)")
             each.recording = reader.read(snapshot)
+            if self._jobs > 1 and each.recording.environment.get("process_bytes") is None:
+                raise AllocmarkError(
+                    "NVML does not say what a process holds here, so that what lies outside the "
+                    "allocator is known of a program alone only: name --jobs 1"
+                )
             exporting.write(folder / f"{name}{trace_file.SUFFIX}", each.recording)
         except AllocmarkError as error:
             each.reason = str(error)
@@ -224,16 +232,14 @@ class Measuring:
                 each.settings[one.name].replayed = one
                 each.settings[one.name].replayed_reason = one.reason
         self._say(f"{each.program.name}: replayed in {answer.seconds:.1f} s")
-        if not is_emulated():
-            self._replay_on_gpu(each, each.recording)
 
-    def _replay_on_gpu(self, each: ProgramFound, recording: Recording) -> None:
+    def _replay_on_gpu(self, each: ProgramFound) -> None:
         """Replay where the emulated driver has a model only: the driver's own pool."""
         names = [name for name, allocator in self._allocators.items() if allocator.driver_pool]
-        if not names:
+        if each.reason or each.recording is None or not names or is_emulated():
             return
         # Without a card: to try one would take the memory that others run in.
-        boundless = replace(recording, environment={})
+        boundless = replace(each.recording, environment={})
         for one in replay(boundless, ReplayOptions(names, search=False)).settings:
             if one.name in names:
                 each.settings[one.name].gpu_replayed = one

@@ -16,7 +16,7 @@ from allocmark.schema.figure import Figure
 from allocmark.schema.metrics import replay_agreement as metrics
 from allocmark.schema.run_state import now
 from allocmark.tools.accuracy import programs
-from allocmark.tools.accuracy.figures import figures, tries
+from allocmark.tools.accuracy.figures import figures
 from allocmark.tools.accuracy.measuring import AccuracyOptions, Measuring, ProgramFound, Say
 
 LIBRARIES, EVENTS, OUTSIDE = "libraries", "recorded events", "outside the allocator, from"
@@ -74,7 +74,6 @@ def _document(
         stack=stack.to_json(),
         conditions={"before": before, "after": read_conditions(0).to_json(), notes.NOTES: noted},
         figures=figures(found),
-        series=tries(found),
         failures=[Failure("record", found.reason)] if found.reason else [],
     )
 
