@@ -132,6 +132,12 @@ class Allocator(ABC):
     """Whether it holds one region throughout, whatever is requested."""
     limit_bytes: int | None = None
     """What it holds at most by a limit of its own, however much the device has free."""
+    needs_limit: bool = False
+    """Whether its setting does nothing until the process has a limit, see `limit`: it is measured
+    only where there is one."""
+    same_driver_calls: str | None = None
+    """Another allocator of the suite that makes the same requests of the driver in any capacity: on
+    a GPU the smallest capacities are searched once for both."""
     map_meter: str = "none"
     """The meter of the figures that come from `segment_map`."""
 
@@ -192,6 +198,9 @@ class Allocator(ABC):
     def restart(self) -> None:
         """Return to the state after `open`, all blocks having been freed."""
         raise self.lacks(Capability.RESTART)
+
+    def limit(self, capacity_bytes: int) -> None:
+        """Say how much the process may hold: of interest to a setting that acts on that."""
 
     def largest_free_bytes(self) -> int | None:
         """Return the largest cached block that could be handed out now, if the allocator tells."""

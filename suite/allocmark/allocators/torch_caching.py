@@ -201,6 +201,22 @@ class TorchSetting(TorchCaching):
     tier = Tier.SETTING
 
 
+class TorchCollecting(TorchSetting):
+    """A setting that acts on the memory fraction of the process.
+
+    torch collects garbage only where a fraction is set, before it asks the driver, and never
+    expandable segments.
+    """
+
+    needs_limit = True
+
+    def limit(self, capacity_bytes: int) -> None:
+        total = self._torch.cuda.mem_get_info(self._device)[1]
+        # Half a byte more, so that rounding does not take one away.
+        fraction = min(1.0, (capacity_bytes + 0.5) / total)
+        self._torch.cuda.set_per_process_memory_fraction(fraction, self._device)
+
+
 class TorchDriverPool(TorchCaching):
     """``backend:cudaMallocAsync``: torch's front over the driver's stream-ordered pool."""
 
@@ -230,6 +246,7 @@ class TorchNoCache(TorchCaching):
     """
 
     capabilities = frozenset({Capability.OP, Capability.RESTART, Capability.EXACT})
+    same_driver_calls = "cuda-malloc"
 
     def __init__(self, name: str, **about: Any) -> None:
         Allocator.__init__(self, name, {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, **about)
@@ -287,12 +304,12 @@ ALLOCATORS = (
     TorchSetting("torch-split64", "max_split_size_mb:64"),
     TorchSetting("torch-split256", "max_split_size_mb:256"),
     TorchSetting("torch-roundup4", "roundup_power2_divisions:4"),
-    TorchSetting("torch-gc80", "garbage_collection_threshold:0.8"),
+    TorchCollecting("torch-gc80", "garbage_collection_threshold:0.8"),
     TorchSetting("torch-expandable-split64", "expandable_segments:True,max_split_size_mb:64"),
     TorchSetting(
         "torch-expandable-roundup4", "expandable_segments:True,roundup_power2_divisions:4"
     ),
-    TorchSetting(
+    TorchCollecting(
         "torch-expandable-gc80", "expandable_segments:True,garbage_collection_threshold:0.8"
     ),
 )

@@ -53,7 +53,8 @@ def test_subjects_know_streams() -> None:
     full = Streams().subjects(everyone, PROFILES["full"])
     assert "cuda-malloc" not in full
     assert "torch-nocache" not in full
-    assert {"torch-native", "torch-gc80", "cuda-malloc-async-max"} <= set(full)
+    assert {"torch-native", "torch-split64", "cuda-malloc-async-max"} <= set(full)
+    assert "torch-gc80" not in full  # Nothing limits it there, and so it does nothing.
     assert Streams().subjects(everyone, PROFILES["quick"]) == STREAMING
 
 

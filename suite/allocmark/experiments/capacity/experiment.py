@@ -1,20 +1,23 @@
 """The smallest capacity in which a workload completes: what a person with an OOM wants to know.
 
 *Capacity* has one definition: bytes left to the process after its context. A ballast (see
-`shared.ballast`) makes it, cudaMemGetInfo in the measuring process confirms it, and a bisection
-between the live peak and what is held without a limit finds the smallest one, at most 8 halvings,
-confirmed by a run one step above and one below. An allocator without a cache holds only what is
-live, and each of its runs takes long: there the search begins at what it held. The allocator starts
-clean before each run; its own way out of a full device (release the cache, try again) is part of
-the answer.
+`shared.ballast`) makes it, cudaMemGetInfo in the measuring process confirms it, and a search from
+the live peak on finds the smallest one (`shared.capacity_search`): what a failed run was short of
+is the next guess. The answer has a run one step above and a failed one below. An allocator without
+a cache holds only what is live, and each of its runs takes long: there the search begins at what it
+held. The allocator starts clean before each run; its own way out of a full device (release the
+cache, try again) is part of the answer. A setting that acts on the process's memory fraction has
+the capacity as its fraction.
 
-Document ``capacity``, subject = allocator (base ones; on the emulated driver, and where requested
-by name, all), axes ``{workload}``; the metrics are in docs/metrics.md. The step of the search is
-0.5 % of the live peak, at least 2 MiB, coarser where 8 halvings or the time do not reach so far.
+Document ``capacity``, subject = allocator, settings too, axes ``{workload}``; the metrics are in
+docs/metrics.md. Of two that make the same requests of the driver a GPU searches one, unless the
+other is requested by name. The step of the search is 0.5 % of the live peak, at least 2 MiB,
+coarser where the time does not reach so far.
 
-Flags of ``smallest_capacity_bytes``: ``not-monotonic`` (a step above fails or a step below
-completes), ``above-unlimited-peak``. Series ``search``, axes ``{workload}``: ``capacity`` in
-bytes, ``completed`` (0 or 1), ``events`` done, one point a run in the order made.
+Flags of ``smallest_capacity_bytes``: ``not-monotonic`` (a larger one failed than one that
+completed: the answer lies above the largest that failed), ``above-unlimited-peak``. Series
+``search``, axes ``{workload}``: ``capacity`` in bytes, ``completed`` (0 or 1), ``events`` done, one
+point a run in the order made.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability
+from allocmark.cuda import runtime
 from allocmark.experiments.core.allocator_experiment import AllocatorExperiment, is_base
 from allocmark.experiments.core.experiment import Profile
 from allocmark.experiments.core.outcomes import fill
@@ -33,11 +37,7 @@ from allocmark.experiments.core.recorder import Cell, Recorder, in_words
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.allocator_setting import setting_in_force
 from allocmark.experiments.shared.ballast import Ballast
-from allocmark.experiments.shared.capacity_search import (
-    CONFIRMING_RUNS,
-    STEPS,
-    smallest_capacity,
-)
+from allocmark.experiments.shared.capacity_search import smallest_capacity
 from allocmark.experiments.shared.event_replay import Replay, Script, open_streams, replay
 from allocmark.experiments.shared.fragmentation_vector import run_once
 from allocmark.machine.emulated import is_emulated
@@ -59,14 +59,15 @@ _METRICS = (
 METER = "ballast, cudaMemGetInfo"
 _SEARCH_S = 6.0
 """What the searches of one allocator may take."""
+_SEARCH_SETTING_S = 16.0
+"""The same of a setting: under some the driver is asked often."""
 _SEARCH_UNCACHED_S = 24.0
 """The same where each request goes to the driver: time for the fewest runs of all workloads."""
 _SEARCH_PATIENT_S = 60.0
 """Where it is requested by its names, and on the emulated driver, whose host is often small."""
 _MORE_S = 48.0
 """What start-up and the runs without a limit may take besides."""
-_FEWEST_STEPS = 2
-_FEWEST_RUNS_UNCACHED = 1 + CONFIRMING_RUNS
+_FEWEST_RUNS, _FEWEST_RUNS_UNCACHED = 4, 3
 _SHORTEST_RUN_S = 1e-3
 _EXTENT_MARGIN = 1.25
 
@@ -84,22 +85,12 @@ class _Task:
     @property
     def fewest_runs(self) -> int:
         """The runs without which a search says nothing."""
-        return _FEWEST_STEPS + CONFIRMING_RUNS if self.cached else _FEWEST_RUNS_UNCACHED
+        return _FEWEST_RUNS if self.cached else _FEWEST_RUNS_UNCACHED
 
     @property
     def least_seconds(self) -> float:
         """The time that those take."""
         return self.fewest_runs * max(self.run_seconds, _SHORTEST_RUN_S)
-
-    def steps_within(self, seconds: float) -> int:
-        """Return how many halvings that time allows, which is to be `least_seconds` or more.
-
-        They are hardly made without a cache, where more of them only make the grid finer.
-        """
-        if not self.cached:
-            return STEPS
-        runs = int(seconds / max(self.run_seconds, _SHORTEST_RUN_S))
-        return max(_FEWEST_STEPS, min(STEPS, runs - CONFIRMING_RUNS))
 
 
 class Capacity(AllocatorExperiment):
@@ -111,11 +102,13 @@ class Capacity(AllocatorExperiment):
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         if not profile.capacity_search or Capability.RESTART not in allocator.capabilities:
             return False
-        # Runs are cheap on the emulated driver, where the settings are searched as well.
-        return is_base(allocator) or is_emulated() or profile.patient
+        # Runs are cheap on the emulated driver.
+        return allocator.same_driver_calls is None or is_emulated() or profile.patient
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
-        seconds = _SEARCH_S if Capability.CACHE in allocator.capabilities else _SEARCH_UNCACHED_S
+        seconds = _SEARCH_S if is_base(allocator) else _SEARCH_SETTING_S
+        if Capability.CACHE not in allocator.capabilities:
+            seconds = _SEARCH_UNCACHED_S
         seconds = _SEARCH_PATIENT_S if is_emulated() or profile.patient else seconds
         return [{"workloads": list(catalog.names()), "search_seconds": seconds}]
 
@@ -124,6 +117,8 @@ class Capacity(AllocatorExperiment):
 
     def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
+        if allocator.needs_limit:
+            allocator.limit(runtime.memory_info()[0])
         recorder.note(SETTING, setting_in_force(allocator))
         seconds: float = request.parameters["search_seconds"]
         deadline = time.monotonic() + seconds
@@ -198,25 +193,39 @@ class _Search:
         self._runs: list[Replay] = []
         self._free: list[int] = []
 
-    def completes(self, capacity_bytes: int) -> bool:
-        """Run the workload with that much left to it."""
-        self._allocator.restart()
+    def attempt(self, capacity_bytes: int) -> int | None:
+        """Run the workload with that much left to it: None where it completed, else how much the
+        failed request would have needed beside what was still held."""
+        allocator = self._allocator
+        allocator.restart()
         # A pool that does not let go of its last bytes has them at its disposal.
-        kept = self._allocator.stats().reserved_bytes or 0
+        kept = allocator.stats().reserved_bytes or 0
         self._free.append(self._ballast.leave(capacity_bytes - kept) + kept)
-        self._runs.append(replay(self._task.script, self._allocator))
-        return self._runs[-1].completed
+        allocator.limit(self._free[-1])
+        held = 0
+
+        def at_end(run: Replay, _: object) -> None:
+            nonlocal held
+            if not run.completed:
+                held = allocator.stats().reserved_bytes or 0
+
+        run = replay(self._task.script, allocator, at_end=at_end)
+        self._runs.append(run)
+        if run.completed:
+            return None
+        return held and held + run.failed_request_bytes
 
     def report(self, seconds: float, recorder: Recorder) -> None:
         """Search within about that time, and send what was found."""
         task = self._task
         live_peak = task.script.peak_requested_bytes
+        end = time.monotonic() + seconds
         found = smallest_capacity(
-            self.completes,
+            self.attempt,
             live_peak,
             task.unlimited_bytes,
-            task.steps_within(seconds),
-            upper_first=not task.cached,
+            live_only=not task.cached,
+            more=lambda: time.monotonic() < end,
         )
         axes = {"workload": task.workload}
         recorder.series(

@@ -66,7 +66,8 @@ class Fragmentation(AllocatorExperiment):
     order = 30
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
-        return profile.all_settings or is_base(allocator)
+        wanted = profile.all_settings or is_base(allocator)
+        return wanted and not allocator.needs_limit
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
         # Without a way back to the clean state, each workload needs a process of its own.

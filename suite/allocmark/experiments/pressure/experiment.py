@@ -23,6 +23,7 @@ from typing import Any
 
 from allocmark.allocators.base import Allocator, Capability
 from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE
+from allocmark.cuda import runtime
 from allocmark.experiments.core.allocator_experiment import AllocatorExperiment, is_base
 from allocmark.experiments.core.experiment import Profile
 from allocmark.experiments.core.outcomes import fill
@@ -80,6 +81,8 @@ class Pressure(AllocatorExperiment):
 
     def measure(self, request: Request, allocator: Allocator, recorder: Recorder) -> None:
         allocator.open(request.device)
+        if allocator.needs_limit:
+            allocator.limit(runtime.memory_info()[0])
         recorder.note(notes.SETTING, setting_in_force(allocator))
         parameters = dict(request.parameters)
         if parameters.pop("part") == "counters":

@@ -111,6 +111,7 @@ def _one(
     first = allocator.stats()
     wanted = -(-round(ratio * script.peak_requested_bytes) // STEP_BYTES) * STEP_BYTES
     free = ballast.leave(wanted - (first.reserved_bytes or 0))
+    allocator.limit(free + (first.reserved_bytes or 0))
     looks: list[_Look] = []
     at_failure: dict[Metric, float | None] = {}
 

@@ -58,7 +58,8 @@ class Streams(AllocatorExperiment):
 
     def measures(self, allocator: Allocator, profile: Profile) -> bool:
         streams = Capability.STREAMS in allocator.capabilities
-        return streams and (profile.all_settings or is_base(allocator))
+        wanted = profile.all_settings or is_base(allocator)
+        return streams and wanted and not allocator.needs_limit
 
     def children(self, allocator: Allocator, profile: Profile) -> list[Mapping[str, Any]]:
         thorough = profile.all_settings and allocator.tier is not Tier.SETTING
