@@ -28,6 +28,7 @@ _EXPERIMENT = metrics.EXPERIMENT
 _PROGRAM = Key("subject", Message("program"))
 _SETTING = Key("allocator", Message("setting"), order=SUBJECT.order)
 _NOT_TRIED = Message("not tried")
+_RECORDED_ONCE = Message("the recording is made under torch-native alone")
 _DETAILS = (
     TableSpec(
         [
@@ -41,6 +42,7 @@ _DETAILS = (
         METRIC,
         name="peaks",
         style="range",
+        absent=_RECORDED_ONCE,
     ),
     TableSpec(
         [
@@ -75,6 +77,7 @@ _DETAILS = (
         METRIC,
         name="requests",
         style="range",
+        absent=_RECORDED_ONCE,
     ),
 )
 
