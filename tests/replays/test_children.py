@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
+from allocmark.experiments.core.launcher import Start
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.replays import children
 from allocmark.replays.settings import Setting, choose
@@ -24,7 +25,7 @@ def run(told: list[tuple[str, int, int]]) -> list[ChildOutcome]:
 
 
 def test_in_order_with_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    def launch_all(requests: Sequence[Request]) -> Iterator[ChildOutcome]:
+    def launch_all(requests: Sequence[Request], start: Start) -> Iterator[ChildOutcome]:
         yield from (ChildOutcome(request, 0.0) for request in requests)
 
     monkeypatch.setattr(children, "launch_all", launch_all)
@@ -43,7 +44,7 @@ def test_ctrl_c_ends_every_process_and_says_how_far_it_was(
         if outside:
             raise KeyboardInterrupt
 
-    def launch_all(requests: Sequence[Request]) -> Iterator[ChildOutcome]:
+    def launch_all(requests: Sequence[Request], start: Start) -> Iterator[ChildOutcome]:
         try:
             yield ChildOutcome(requests[0], 0.0)
             raise KeyboardInterrupt

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from allocmark.experiments.core import launcher
-from allocmark.experiments.core.launcher import child_environment, launch, launch_all
+from allocmark.experiments.core.launcher import (
+    Start,
+    child_environment,
+    launch,
+    launch_all,
+    spawn,
+)
+from allocmark.experiments.core.preloaded import Preloaded
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.system.interpreters import interpreter
 
@@ -43,6 +51,18 @@ ALLOCATORS = tuple(Misbehaving(n) for n in
 """
 
 
+_MARK = "TEST_OF_THE_LAUNCHER"
+
+
+def _running(mark: str) -> int:
+    """Return how many processes were started with that mark, forks of such ones among them."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            found += f"{_MARK}={mark}\0".encode() in path.read_bytes()
+    return found
+
+
 def _request(file: Path, subject: str, limit_s: float = 60.0) -> Request:
     parameters = {"workloads": [], "repeats": 1}
     return Request("fragmentation", subject, limit_s, parameters, allocator_file=file)
@@ -53,6 +73,24 @@ def allocator_file(tmp_path: Path) -> Path:
     path = tmp_path / "misbehaving.py"
     path.write_text(_MISBEHAVING)
     return path
+
+
+@pytest.fixture(params=["spawned", "forked"])
+def start(
+    request: pytest.FixtureRequest, allocator_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Start]:
+    """Both ways to start a child must tell the same of it."""
+    monkeypatch.setenv(_MARK, str(allocator_file))
+    if request.param == "spawned":
+        yield spawn
+        return
+    with Preloaded(_request(allocator_file, "any")) as preloaded:
+        yield preloaded.start
+
+
+def _launch(request: Request, start: Start) -> ChildOutcome:
+    (outcome,) = launch_all([request], start=start)
+    return outcome
 
 
 @pytest.mark.parametrize(
@@ -66,9 +104,9 @@ def allocator_file(tmp_path: Path) -> Path:
     ],
 )
 def test_the_reason_says_how_a_child_ended(
-    allocator_file: Path, subject: str, expected: str
+    allocator_file: Path, subject: str, expected: str, start: Start
 ) -> None:
-    (failure,) = launch(_request(allocator_file, subject)).failures
+    (failure,) = _launch(_request(allocator_file, subject), start).failures
     assert expected in failure.reason
 
 
@@ -81,16 +119,17 @@ def test_what_cannot_be_built_has_a_stage_of_its_own(
     assert f"{allocator_file}/allocmark cannot be written" in failure.reason
 
 
-def test_a_hanging_child_is_stopped_at_its_limit(allocator_file: Path) -> None:
+def test_a_hanging_child_is_stopped_at_its_limit(allocator_file: Path, start: Start) -> None:
     begin = time.monotonic()
-    (failure,) = launch(_request(allocator_file, "hangs", limit_s=4)).failures
+    (failure,) = _launch(_request(allocator_file, "hangs", limit_s=4), start).failures
     assert failure.reason == "stopped after its time limit of 4 s"
     assert time.monotonic() - begin < 30
 
 
-def test_the_run_goes_on_after_each_way_to_fail(allocator_file: Path) -> None:
+def test_the_run_goes_on_after_each_way_to_fail(allocator_file: Path, start: Start) -> None:
     subjects = ["killed", "prints", "raises", "prints"]
-    outcomes = list(launch_all([_request(allocator_file, s) for s in subjects], ahead=2))
+    requests = [_request(allocator_file, subject) for subject in subjects]
+    outcomes = list(launch_all(requests, ahead=2, start=start))
     assert [o.request.subject for o in outcomes] == subjects
     assert [bool(o.failures) for o in outcomes] == [True, False, True, False]
 
@@ -103,7 +142,7 @@ def test_nothing_starts_beside_a_child_that_is_to_be_alone(
     beside: dict[str, str] = {}
 
     class Fake(launcher.Child):
-        def __init__(self, request: Request) -> None:
+        def __init__(self, request: Request, _start: launcher.Start) -> None:
             self.request = request
             alive.append(request.subject)
 
@@ -121,19 +160,22 @@ def test_nothing_starts_beside_a_child_that_is_to_be_alone(
     assert beside == (many if spare else few)
 
 
-def test_output_of_the_program_does_not_disturb_the_readings(allocator_file: Path) -> None:
-    outcome = launch(_request(allocator_file, "prints"))
+def test_output_of_the_program_does_not_disturb_the_readings(
+    allocator_file: Path, start: Start
+) -> None:
+    outcome = _launch(_request(allocator_file, "prints"), start)
     assert not outcome.failures
     assert outcome.notes
 
 
-def test_abandoned_children_do_not_outlive_the_run(allocator_file: Path) -> None:
+def test_abandoned_children_do_not_outlive_the_run(allocator_file: Path, start: Start) -> None:
     requests = [_request(allocator_file, s) for s in ("prints", "hangs", "hangs")]
-    running = launch_all(requests, ahead=2)
+    before = _running(str(allocator_file))
+    running = launch_all(requests, ahead=2, start=start)
     next(running)
+    assert _running(str(allocator_file)) > before
     running.close()
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
-    assert str(allocator_file) not in listed.stdout
+    assert _running(str(allocator_file)) == before
 
 
 def test_a_stray_setting_of_the_user_is_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ import subprocess
 import tempfile
 import time
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from typing import IO
+from typing import IO, Protocol
 
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.schema.documents import Failure, well_formed
@@ -64,37 +64,64 @@ def child_environment(request: Request) -> dict[str, str]:
     return {**ours, "PYTHONHASHSEED": "0", **request.environment}
 
 
+class Process(Protocol):
+    """A process that was started: what `Child` needs of it."""
+
+    pid: int
+    stdin: IO[bytes] | None
+
+    def poll(self) -> int | None:
+        """Return its exit code, None while it runs."""
+
+    def wait(self) -> int:
+        """Return its exit code once it has ended."""
+
+
+Start = Callable[[Request, int, IO[bytes]], Process]
+"""Starts a child whose readings go to a pipe and whose standard error to a file.
+
+It leads a process group of its own, so that it and its children can be killed as one. Raises
+`NotMeasurableError` where it cannot be started.
+"""
+
+
+def spawn(request: Request, pipe: int, stderr: IO[bytes]) -> Process:
+    """Start a child as a program of its own: the usual `Start`."""
+    command = interpreters.command(request.framework, "allocmark.experiments.child", [str(pipe)])
+    try:
+        with fixed_addresses() if request.fixed_addresses else contextlib.nullcontext():
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                env=child_environment(request),
+                pass_fds=[pipe],
+                start_new_session=True,
+            )
+    except OSError as error:
+        python = interpreters.interpreter(request.framework)
+        raise NotMeasurableError(
+            f"{python} cannot be started ({error.strerror}): "
+            f"set {interpreters.variable(request.framework)} to another Python"
+        ) from error
+
+
 class Child:
     """One started process: prepares at once, measures when it is sent ``go``."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, start: Start = spawn) -> None:
         if why := interpreters.left_out(request.framework):
             raise NotMeasurableError(f"{request.framework} is left out of this run: {why}")
         self.request = request
         read_end, write_end = os.pipe()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         try:
-            command = interpreters.command(
-                request.framework, "allocmark.experiments.child", [str(write_end)]
-            )
-            with fixed_addresses() if request.fixed_addresses else contextlib.nullcontext():
-                self._process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    stderr=self._stderr,
-                    env=child_environment(request),
-                    pass_fds=[write_end],
-                    start_new_session=True,  # So that it and its children can be killed as one.
-                )
-        except OSError as error:
+            self._process = start(request, write_end, self._stderr)
+        except BaseException:
             os.close(read_end)
             self._stderr.close()
-            python = interpreters.interpreter(request.framework)
-            raise NotMeasurableError(
-                f"{python} cannot be started ({error.strerror}): "
-                f"set {interpreters.variable(request.framework)} to another Python"
-            ) from error
+            raise
         finally:
             os.close(write_end)
         self._pipe = read_end
@@ -203,7 +230,7 @@ def ending(code: int, stderr: str) -> str:
 
 
 def launch_all(
-    requests: Sequence[Request], ahead: int = AHEAD
+    requests: Sequence[Request], ahead: int = AHEAD, start: Start = spawn
 ) -> Generator[ChildOutcome, None, None]:
     """Run the requests one after another, `ahead` of them importing while one measures.
 
@@ -216,7 +243,7 @@ def launch_all(
         while queue or waiting:
             while queue and len(waiting) <= ahead and not (waiting and last_alone):
                 last_alone = queue[0].alone and not CORES_TO_SPARE
-                waiting.append(_started(queue.popleft()))
+                waiting.append(_started(queue.popleft(), start))
             first = waiting[0]
             yield first.run() if isinstance(first, Child) else first
             waiting.popleft()
@@ -226,10 +253,10 @@ def launch_all(
                 child.close()
 
 
-def _started(request: Request) -> Child | ChildOutcome:
+def _started(request: Request, start: Start) -> Child | ChildOutcome:
     """Start a child, or say why it could not be."""
     try:
-        return Child(request)
+        return Child(request, start)
     except NotMeasurableError as error:
         return ChildOutcome(request, 0.0, failures=[Failure(START, str(error))])
 

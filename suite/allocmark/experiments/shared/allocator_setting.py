@@ -15,6 +15,7 @@ from allocmark.system.errors import NotMeasurableError
 from allocmark.system.units import MIB
 
 _NO_CACHE = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+_TEXTS = {CONF, "PYTORCH_ALLOC_CONF"}
 _PROBE_BYTES = 21 * MIB
 IDLE = "garbage_collection_threshold does nothing without a memory fraction below 1"
 """What is said of a threshold that is in force and never collects."""
@@ -39,7 +40,7 @@ def setting_in_force(allocator: Allocator) -> str:
     _demand("backend", wanted.pop("backend", "native"), backend)
     if backend != "native":
         return f"backend:{backend}"
-    settings = _settings(torch)
+    settings = _settings(torch, conf)
     for name, value in wanted.items():
         _check(name, value, settings)
     if wanted.get("expandable_segments") == "True":
@@ -48,14 +49,15 @@ def setting_in_force(allocator: Allocator) -> str:
     return words + _idle(wanted, torch)
 
 
-def _settings(torch: Any) -> Mapping[str, Any]:
-    """Return torch's account of its settings, without its copy of the environment."""
-    snapshot = torch.cuda.memory._snapshot()
-    return {
-        name: value
-        for name, value in snapshot.get("allocator_settings", {}).items()
-        if not name.startswith("PYTORCH_")
-    }
+def _settings(torch: Any, conf: str) -> Mapping[str, Any]:
+    """Return torch's account of its settings, without the text that it has read: that is checked.
+
+    Releases that keep that text say so of what they know no value of, too.
+    """
+    told = torch.cuda.memory._snapshot().get("allocator_settings", {})
+    for name in _TEXTS & told.keys():
+        _demand(name, conf, told[name])
+    return {name: value for name, value in told.items() if name not in _TEXTS}
 
 
 def _check(name: str, value: str, settings: Mapping[str, Any]) -> None:
