@@ -39,7 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def check(snapshot: Path, baseline: Path, setting: str, update: bool) -> int:
     """Return as `main` does. Raises `AllocmarkError` for what cannot be replayed or compared."""
-    row = allocmark.replay(snapshot, [setting], emulated=True).set_index("setting").loc[setting]
+    frame = allocmark.replay(snapshot, [setting], emulated=True)
+    if differs := frame.attrs.get("contradiction"):
+        raise AllocmarkError(f"{snapshot}: {differs['what']} ({differs['cause']})")
+    row = frame.set_index("setting").loc[setting]
     if row["reason"]:
         raise AllocmarkError(f"{snapshot} could not be replayed: {row['reason']}")
     found = int(row["smallest_card_bytes"])

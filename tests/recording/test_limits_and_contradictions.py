@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from allocmark.recording.importers import reader
+from allocmark.replays.explanation import explain
 from allocmark.replays.recorded_run import Outcome
 from allocmark.replays.summary import recommended, summary
 from allocmark.system.units import GIB, MIB
@@ -32,7 +33,9 @@ def test_a_limit_of_the_process_is_named_and_answered_for(
     ended, file = run(tmp_path, code, "8GiB", record=[], conf=conf)
     assert "2.00 GiB allowed" in ended.stderr
     assert reader.read(file).environment["memory_fraction"] == 0.25
-    found = replayed(file, "torch-native", "torch-expandable", search=True)
+    # The last one knows no fraction: it has no more of the device than is allowed.
+    names = ("torch-native", "torch-expandable", "torch-nocache")
+    found = replayed(file, *names, search=True)
     text = summary(found)
     assert text.startswith("a limit of the process refused the request, not the GPU (5.5 GiB")
     assert "it may reserve 2 GiB (a fraction of 0.25 of 8 GiB" in text
@@ -102,6 +105,9 @@ def test_a_block_that_comes_back_inside_the_failing_call(
         # And the replay fails where the program did.
         assert found.settings[0].in_recorded_room["completes"] == 0
         assert not found.agreement.contradiction
+        explained = explain(found)
+        assert explained is not None
+        assert explained.breakdown.pending_free_bytes == 2400 * MIB
 
 
 def test_a_block_of_another_pool_did_not_come_back(tmp_path: Path) -> None:

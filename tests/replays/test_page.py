@@ -57,6 +57,6 @@ def test_what_decides_is_seen_without_scrolling(opened: Any, width: int) -> None
 def test_a_desk_shows_the_whole_table_and_a_sentence_above_it(opened: Any) -> None:
     opened.set_viewport_size({"width": 1280, "height": 800})
     assert opened.evaluate("(e => e.scrollWidth <= e.clientWidth)(document.querySelector('.wide'))")
-    assert opened.locator("p strong").nth(1).inner_text() == (
+    assert opened.locator("p strong").first.inner_text() == (
         "The recorded torch-native fits this card with 1 retry: none of the others is better."
     )

@@ -28,6 +28,9 @@ def replay(
     emulated: Annotated[
         bool, typer.Option("--emulated", help="On the emulated driver even where a GPU is.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="All notes; without it 30 lines at most.")
+    ] = False,
 ) -> None:
     """Say which allocator setting a recorded run would have fitted under, and why."""
     from allocmark.replays.command import FORMATS, ReplayRequest, answer
@@ -41,6 +44,7 @@ def replay(
         device=device,
         emulated=emulated,
         page=page,
+        verbose=verbose,
     )
     write = lookup("format", format, FORMATS)
     raise typer.Exit(answer(request, write, lambda text: typer.echo(text, nl=False)))

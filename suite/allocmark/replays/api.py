@@ -9,6 +9,7 @@ import pandas as pd
 
 from allocmark.replays.answer import ReplayAnswer
 from allocmark.replays.command import ReplayRequest, find
+from allocmark.replays.summary import recommended, summary
 
 
 def replay(
@@ -24,9 +25,10 @@ def replay(
 
     `settings` are allocators of the suite (``torch-expandable``) or texts for
     ``PYTORCH_CUDA_ALLOC_CONF``; without any, all of torch's are tried. `capacity` and `outside` are
-    sizes such as ``"24GiB"``. ``frame.attrs`` holds what the rows rest on: ``agreement``,
-    ``doubts``, ``outside``, ``card``, ``where``, ``emulated``. Raises
-    `AllocmarkError` with one sentence for what cannot be read or is not known.
+    sizes such as ``"24GiB"``. ``frame.attrs`` holds the ``answer`` in a sentence, the line that is
+    ``recommended``, a ``contradiction`` between replay and recording (None without one), and what
+    the rows rest on: ``agreement``, ``doubts``, ``outside``, ``card``, ``where``, ``emulated``.
+    Raises `AllocmarkError` with one sentence for what cannot be read or is not known.
     """
     request = ReplayRequest(
         Path(file),
@@ -43,5 +45,5 @@ def frame(answer: ReplayAnswer) -> pd.DataFrame:
     """Return an answer as a data frame."""
     plain = answer.to_json()
     made = pd.DataFrame(plain.pop("settings")).drop(columns="reasons", errors="ignore")
-    made.attrs.update(plain)
+    made.attrs.update(plain, answer=summary(answer), recommended=recommended(answer))
     return made

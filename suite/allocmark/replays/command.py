@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
+from typing import Protocol
 
 from allocmark.recording.importers import reader
 from allocmark.replays import page, table
@@ -23,7 +21,12 @@ from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError
 from allocmark.system.units import parse_bytes
 
 _WIDTH = 110
-Writer = Callable[[ReplayAnswer], str]
+
+
+class Writer(Protocol):
+    """Writes an answer, all of it where it is to be verbose."""
+
+    def __call__(self, found: ReplayAnswer, verbose: bool = False) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class ReplayRequest:
     device: int | None = None
     emulated: bool = False
     page: Path | None = None
+    verbose: bool = False
 
 
 def find(request: ReplayRequest, done: Done = lambda name, ended, count: None) -> ReplayAnswer:
@@ -59,7 +63,7 @@ def answer(request: ReplayRequest, write: Writer, show: Callable[[str], None]) -
     if request.page is not None and not request.page.absolute().parent.is_dir():
         raise AllocmarkError(f"{request.page.parent} is no folder: name another --page")
     found = find(request, _progress)
-    show(write(found))
+    show(write(found, request.verbose))
     if request.page is not None:
         page.write(request.page, found)
     replayed = any(setting.smallest_card_bytes is not None for setting in found.settings)
@@ -77,12 +81,9 @@ def _as_json(found: ReplayAnswer) -> str:
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 
 
-def _as_table(found: ReplayAnswer) -> str:
+def _as_table(found: ReplayAnswer, verbose: bool = False) -> str:
     width = shutil.get_terminal_size((_WIDTH, 0)).columns
-    stream = io.StringIO()
-    console = Console(file=stream, width=max(width, _WIDTH), highlight=False)
-    console.print(table.render(found))
-    return stream.getvalue()
+    return table.text(found, max(width, _WIDTH), verbose)
 
 
 def _progress(name: str, ended: int, count: int) -> None:
@@ -90,4 +91,7 @@ def _progress(name: str, ended: int, count: int) -> None:
     print(f"replayed under {name} ({ended} of {count})", file=sys.stderr, flush=True)
 
 
-FORMATS: Mapping[str, Writer] = {"table": _as_table, "json": _as_json}
+FORMATS: Mapping[str, Writer] = {
+    "table": _as_table,
+    "json": lambda found, verbose=False: _as_json(found),
+}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from allocmark.recording.importers.recording import BlockMap
+from allocmark.recording.importers.recording import BlockMap, Recording
 from allocmark.replays import breakdown_words
 from allocmark.replays.answer import ReplayAnswer
-from allocmark.replays.memory_breakdown import MemoryBreakdown, break_down
+from allocmark.replays.memory_breakdown import PENDING_FREE, MemoryBreakdown, break_down
 from allocmark.schema.metrics.recording import FAILURE, PEAK
 
+_STATE, _BLOCK = 3, 4
+"""Columns of a map's blocks."""
 _IN_JSON = {"inactive_split_bytes": "split_bytes", "pending_free_bytes": "stuck_bytes"}
 """What is named otherwise in the answer as JSON."""
 
@@ -49,8 +51,25 @@ def explain(answer: ReplayAnswer) -> Explanation | None:
     for tried in ([own] if own else []) + list(answer.settings):
         for at in (FAILURE, PEAK):
             if at in tried.maps:
-                return _explanation(answer, tried.name, at == FAILURE, tried.maps[at])
+                found = tried.maps[at]
+                if at == FAILURE:
+                    found = _still_pending(found, recording)
+                return _explanation(answer, tried.name, at == FAILURE, found)
     return None
+
+
+def _still_pending(found: BlockMap, recording: Recording) -> BlockMap:
+    """Return the map with the block that came back inside the failing call as freed before it.
+
+    A replay frees it where it came back: behind the request.
+    """
+    failed = next((one for one in recording.failed if one.event == found.event), None)
+    behind = found.event + 2  # The request itself is freed first.
+    if failed is None or not failed.returned_bytes or behind >= len(recording.trace):
+        return found
+    blocks = found.blocks.copy()
+    blocks[blocks[:, _BLOCK] == recording.trace.block[behind], _STATE] = PENDING_FREE
+    return replace(found, blocks=blocks)
 
 
 def _explanation(answer: ReplayAnswer, under: str, failing: bool, found: BlockMap) -> Explanation:

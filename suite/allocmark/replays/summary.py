@@ -28,10 +28,14 @@ def summary(answer: ReplayAnswer) -> str:
             f"the program needs a card with {needs} usable: only what was alive at its end is known"
         )
     text = _chosen(answer, best)
+    failed = answer.run.failed
+    if failed is not None and failed.reserved_bytes is not None and not answer.limited:
+        held = format_bytes(failed.reserved_bytes)
+        text = f"{format_bytes(failed.size_bytes)} were refused with {held} reserved; {text}"
     if answer.recording.begins_late:
         text = f"at least, as the history begins late: {text}"
-    if answer.run.failed is not None and answer.run.failed.returned_bytes:
-        text += f". {in_failing_call(answer.run.failed.returned_bytes)}"
+    if failed is not None and failed.returned_bytes:
+        text += f". {in_failing_call(failed.returned_bytes)}"
     return text
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Sequence
 
-from rich.console import Group, RenderableType
+from rich import box
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -19,32 +21,58 @@ _COLUMNS = (
     *("smallest\ncard", "without\nretry", "peak\nreserved"),
     *("waste", "driver\ncalls", "driver\ntime"),
 )
+MOST_LINES = 30
+_FIRST = 3
+"""Sentences on why it failed that come before what the answer rests on."""
 _ON_CARD, _IN_LIMIT = "this card", "this limit"
 
 
-def render(answer: ReplayAnswer) -> RenderableType:
-    """Return the whole answer, ready to print."""
-    recording = answer.recording
-    head = [
-        f"{summary(answer)[0].upper()}{summary(answer)[1:]}.",
-        f"{recording.source}: {len(recording.trace)} events of device {recording.device}",
-        f"replayed on {answer.where}, in {answer.seconds:.0f} s",
-        f"outside the allocator: {in_words(answer.outside)}",
-    ]
-    if answer.card is not None:
-        head.append(f"the card: {in_words(answer.card)}")
-    if answer.limit is not None and answer.limited:
-        head.append(f"limit of the process: {answer.limit.in_words}")
-    table = Table(title="Settings, best first", title_justify="left")
-    table.add_column("setting", overflow="fold")  # It gives way: a figure is never cut.
+def text(answer: ReplayAnswer, width: int, verbose: bool = False) -> str:
+    """Return what a terminal of that width shows: the answer, the table, and what it rests on.
+
+    Without `verbose` notes are left out, the last ones first, where it would be more than
+    `MOST_LINES`; how many is said.
+    """
+    sentence = summary(answer)
+    top = _printed([Text(f"{sentence[0].upper()}{sentence[1:]}."), Text(), _table(answer)], width)
+    top.append("")
+    notes = [_printed([Text(note)], width) for note in _notes(answer)]
+    shown = notes if verbose else _fitting(notes, MOST_LINES - len(top))
+    left_out = format_count(len(notes) - len(shown), "more note")
+    more = [f"{left_out} with --verbose"] if len(shown) < len(notes) else []
+    return "\n".join([*top, *(line for note in shown for line in note), *more]) + "\n"
+
+
+def _fitting(notes: Sequence[Sequence[str]], lines: int) -> Sequence[Sequence[str]]:
+    """Return the first notes that fill no more than so many lines, one left for what is not."""
+    if sum(map(len, notes)) <= lines:
+        return notes
+    shown: list[Sequence[str]] = []
+    for note in notes:
+        if sum(map(len, shown)) + len(note) > lines - 1:
+            break
+        shown.append(note)
+    return shown
+
+
+def _printed(parts: Sequence[RenderableType], width: int) -> list[str]:
+    stream = io.StringIO()
+    Console(file=stream, width=width, highlight=False).print(*parts, sep="\n")
+    return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+
+def _table(answer: ReplayAnswer) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    recorded = " (*: recorded)" if answer.recorded is not None else ""
+    # It gives way: a figure is never cut.
+    table.add_column(f"setting{recorded}", overflow="fold")
     on_card = answer.card is not None
     for column in columns(on_card, answer.limited):
         table.add_column(column, justify="right", no_wrap=True)
     for tried in answer.settings:
         if not tried.reason:
             table.add_row(*row(tried, on_card))
-    parts: list[RenderableType] = [*map(Text, head), table, *map(Text, _notes(answer))]
-    return Group(*parts)
+    return table
 
 
 def columns(on_card: bool, limited: bool = False) -> tuple[str, ...]:
@@ -80,25 +108,37 @@ def _fits(tried: SettingAnswer) -> str:
 
 
 def _notes(answer: ReplayAnswer) -> list[str]:
+    """Return what stands below the table, what matters most first."""
     explained = explain(answer)
-    notes = [f"- {answer.agreement.text}"]
-    notes += [f"- {sentence}" for sentence in (explained.sentences if explained else ())]
-    if answer.recorded is not None:
-        notes.append("- *: the setting that the run was recorded under")
-    if not all(tried.settled for tried in answer.settings if not tried.reason):
-        notes.append("- ~: the search was cut off by its time, or could not run: it may be smaller")
-    notes += [f"- {tried.name}: {IDLE}" for tried in answer.settings if IDLE in tried.in_force]
-    notes += [f"- {doubt}" for doubt in answer.doubts]
-    notes += [f"- {tried.name}: {tried.reason}" for tried in answer.settings if tried.reason]
+    why = list(explained.sentences if explained else ())
+    replayed = [tried for tried in answer.settings if not tried.reason]
+    notes = [*why[:_FIRST], answer.agreement.text]
+    notes += [f"{tried.name}: {tried.reason}" for tried in answer.settings if tried.reason]
     if answer.card is not None:
         notes += [
-            f"- {tried.name} on this card: {tried.reasons['completes']}"
-            for tried in answer.settings
-            if not tried.reason and tried.completes is None and "completes" in tried.reasons
+            f"{tried.name} on this card: {tried.reasons['completes']}"
+            for tried in replayed
+            if tried.completes is None and "completes" in tried.reasons
         ]
+    if not all(tried.settled for tried in replayed):
+        notes.append("~: the search was cut off by its time, or could not run: it may be smaller")
+    if idle := [tried.name for tried in replayed if IDLE in tried.in_force]:
+        notes.append(f"{', '.join(idle)}: {IDLE}")
+    notes += answer.doubts
+    notes.append(f"outside the allocator: {in_words(answer.outside)}")
+    if answer.card is not None:
+        notes.append(f"the card: {in_words(answer.card)}")
+    if answer.limit is not None and answer.limited:
+        notes.append(f"limit of the process, kept under every setting: {answer.limit.in_words}")
+    recording = answer.recording
+    notes.append(
+        f"{recording.source}: {len(recording.trace)} events of device {recording.device}, replayed "
+        f"on {answer.where}, in {answer.seconds:.0f} s"
+    )
+    notes += why[_FIRST:]
     if answer.source_of_times:
-        notes.append(f"- time in the driver is an estimate: calls times {answer.source_of_times}")
-    return notes
+        notes.append(f"time in the driver is an estimate: calls times {answer.source_of_times}")
+    return [f"- {note}" for note in notes]
 
 
 def _shown(value: int | None, written: Callable[[float], str] = format_need) -> str:

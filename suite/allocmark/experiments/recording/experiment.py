@@ -195,7 +195,7 @@ class _Run:
             return
         self._limit.within(capacity_bytes)
         try:
-            allocator = self._leave(capacity_bytes, ballast)
+            allocator = self._leave(self._limit.device_bytes(capacity_bytes), ballast)
         except NotMeasurableError:
             if self.completes_if_known(capacity_bytes):
                 return

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 
-from allocmark.allocators.base import Allocator
+from allocmark.allocators.base import Allocator, Capability
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.experiments.shared.ballast import STEP_BYTES
 
 
 class MemoryFraction:
-    """What an opened allocator may reserve; of other frameworks than torch nothing is limited.
+    """What an opened allocator may reserve.
+
+    One that torch's fraction does not limit (torch without its cache, other frameworks) has no more
+    than that of the device.
 
     `allowed_bytes` is the process's own limit, `fraction` the one of the setting that is replayed,
     of a GPU with the capacity and `outside_bytes` beside it.
@@ -27,17 +30,24 @@ class MemoryFraction:
         fraction: float | None,
         outside_bytes: int,
     ) -> None:
-        of_torch = allocator.framework == "torch"
-        self._limits = of_torch and (allowed_bytes is not None or fraction is not None)
-        self.allowed_bytes = allowed_bytes if of_torch else None
+        heeds = allocator.framework == "torch" and Capability.CACHE in allocator.capabilities
+        self._heeds = heeds
+        self._limits = heeds and (allowed_bytes is not None or fraction is not None)
+        self.allowed_bytes = allowed_bytes
         """The limit within the capacity that is answered for, None without one."""
-        self._fraction, self._outside_bytes = fraction if of_torch else None, outside_bytes
+        self._fraction, self._outside_bytes = fraction, outside_bytes
 
     def within(self, capacity_bytes: int | None) -> None:
         """Let the limit hold that belongs to the capacity that is answered for."""
         if self._fraction is not None and capacity_bytes is not None:
             self.allowed_bytes = self._allowed(capacity_bytes)
         self.set(self.allowed_bytes)
+
+    def device_bytes(self, capacity_bytes: int) -> int:
+        """Return what is to be left on the device, so that no more than allowed is had."""
+        if self._heeds or self.allowed_bytes is None:
+            return capacity_bytes
+        return min(capacity_bytes, self.allowed_bytes)
 
     def search(self, capacity_bytes: int) -> None:
         """Let the setting's own limit hold in that capacity; the process's own is lifted."""
@@ -49,8 +59,9 @@ class MemoryFraction:
 
     def set(self, allowed_bytes: int | None) -> None:
         """Allow so many bytes, None for all there are."""
-        if allowed_bytes is None and not self._limits:
-            return  # It was never limited, and torch distinguishes that from a fraction of 1.
+        # One that was never limited stays so: torch distinguishes that from a fraction of 1.
+        if not self._heeds or (allowed_bytes is None and not self._limits):
+            return
         self._limits = True
         cuda = import_torch().cuda
         total = cuda.get_device_properties(cuda.current_device()).total_memory
