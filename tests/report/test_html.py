@@ -407,6 +407,7 @@ LEADING = {
     *("pressure-shown_bytes", "pressure-kept_bytes", "pressure-completed"),
     *("tensorflow_policy-held_bytes", "tensorflow_policy-returned_bytes"),
     *("several_gpus-mode_bytes", "several_gpus-stray_bytes", "several_gpus-peer-times"),
+    *("replay_agreement-peaks-off", "replay_agreement-capacity-tried", "replay_agreement-off"),
 }
 """Tables of what was measured that answer their section's question: the others are folded."""
 

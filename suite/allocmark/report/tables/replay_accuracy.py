@@ -189,11 +189,11 @@ def _difference(place: _Place) -> Cell:
     if cell.value is None:
         return cell
     text = _percent(cell.value) if cell.value else Message("equal")
-    return Cell(text, cell.value, cell.unit, rows=cell.rows)
+    return Cell(text, cell.value, "share", rows=cell.rows)
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:+.2f} %"
+    return f"{'+' * (share > 0)}{format_value(share, 'share')}"
 
 
 def _capacity(place: _Place) -> Cell:
@@ -237,7 +237,7 @@ def _off(places: Iterable[_Place]) -> Table:
         title,
         heads,
         tuple(lines),
-        about.filled({"share": f"{100 * NEAR:.1f} %"}),
+        about.filled({"share": format_value(NEAR, "share")}),
         leading=True,
     )
 
@@ -255,7 +255,8 @@ def _whats(place: _Place) -> Iterator[Text]:
 def _causes(place: _Place) -> Iterator[Text]:
     if place.spread > NEAR:
         yield Message(
-            "the real runs differ by {share} among themselves", share=f"{100 * place.spread:.2f} %"
+            "the real runs differ by {share} among themselves",
+            share=format_value(place.spread, "share"),
         )
     pairs = (
         (metrics.REAL_ALLOCS, metrics.RECORDED_ALLOCS),
