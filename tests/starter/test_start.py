@@ -22,7 +22,7 @@ from starter.places import EMULATED_RESULTS
 
 ROOT = Path(__file__).parents[2]
 TOGETHER = (
-    ("core", "torch", "report", "test", "dev"),
+    ("core", "torch", "accuracy", "report", "test", "dev"),
     ("core", "tensorflow"),
     ("core", "tensorflow-cuda"),
 )
