@@ -64,15 +64,37 @@ def test_with_another_capacity_the_limit_is_a_fraction_of_that(tmp_path: Path) -
     assert "it fails at the recorded event" in found.agreement.text
 
 
-def test_a_full_gpu_is_no_limit(tmp_path: Path) -> None:
-    _ended, file = run(tmp_path, FILL, "2GiB", record=[])
+@pytest.mark.parametrize("mib", [100, 5, 1])
+@pytest.mark.parametrize("conf", ["", "expandable_segments:True", "roundup_power2_divisions:4"])
+def test_a_full_gpu_is_no_limit(tmp_path: Path, mib: int, conf: str) -> None:
+    code = f"held = []\nwhile True: held.append(new({mib}))"
+    _ended, file = run(tmp_path, code, "2GiB", record=["--no-stacks"], conf=conf)
     for kind in (file, stripped(file)):
-        found = replayed(kind, "torch-native")
+        found = replayed(kind, conf or "torch-native")
         assert found.limit is None and "limit" not in summary(found)
         assert found.run.outcome is Outcome.FAILED
         # An OOM tells what was reserved and free: that is how much there was.
         assert "it fails at the recorded event" in found.agreement.text
         assert "%" not in found.agreement.text, found.agreement.text
+
+
+def test_a_limit_that_was_lifted_is_the_cause_of_the_contradiction(tmp_path: Path) -> None:
+    code = """
+torch.cuda.set_per_process_memory_fraction(0.25)
+try:
+    held = [new(100) for _ in range(30)]
+except torch.OutOfMemoryError:
+    torch.cuda.set_per_process_memory_fraction(1.0)
+held = [new(100) for _ in range(60)]
+"""
+    ended, file = run(tmp_path, code, "8GiB", record=[])
+    assert ended.returncode == 0, ended.stderr
+    for kind in (file, stripped(file)):
+        found = replayed(kind, "torch-native")
+        text = summary(found)
+        assert text.startswith("the recorded run failed at event 20 (100 MiB), and its replay")
+        assert "a limit of the process refused it" in text and "changed later" in text
+        assert recommended(found) is None
 
 
 RETURNS = """
@@ -118,7 +140,9 @@ with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
 """
     for options in ([], ["--no-stacks"]):
         _ended, file = run(tmp_path, code, "4GiB", record=options)
-        assert [one.returned_bytes for one in reader.read(file).failed] == [0]
+        found = reader.read(file)
+        assert [one.returned_bytes for one in found.failed] == [0]
+        assert any("neither used them nor gave them back" in cause for cause in found.causes)
 
 
 GROWING = """

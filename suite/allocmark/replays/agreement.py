@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocmark.recording.importers.recording import Recording
+from allocmark.replays.process_limit import refused_with_room
 from allocmark.replays.recorded_run import Outcome, RecordedRun
 from allocmark.system.units import format_bytes, format_count
 
@@ -109,6 +110,11 @@ def _ended(run: RecordedRun, recording: Recording) -> str:
 def _cause(recording: Recording, run: RecordedRun) -> str:
     """Return why they differ, as far as the recording tells."""
     causes = list(recording.causes)
+    if run.failed is not None and refused_with_room(run.failed):
+        free = format_bytes(run.failed.device_free_bytes)
+        causes.insert(
+            0, f"a limit of the process refused it ({free} were free), and was changed later"
+        )
     if run.failed is not None and run.failed.returned_bytes:
         causes.insert(0, in_failing_call(run.failed.returned_bytes))
     return "; ".join(causes) or NO_CAUSE

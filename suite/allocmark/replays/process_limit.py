@@ -16,8 +16,8 @@ from allocmark.replays.settings import memory_fraction
 from allocmark.system.errors import AllocmarkError
 from allocmark.system.units import MIB, format_bytes
 
-_STEP_BYTES = 2 * MIB
-"""torch asks the driver for whole ones."""
+_SEGMENT_BYTES = 20 * MIB
+"""torch takes so much for a request below 10 MiB, and whole ones for expandable segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,12 @@ class ProcessLimit:
 
 
 def refused_with_room(failed: FailedRequest) -> bool:
-    """Say whether the driver had room for a request that failed: a limit refused it."""
-    segment = -(-failed.size_bytes // _STEP_BYTES) * _STEP_BYTES
-    return failed.reserved_bytes is not None and failed.device_free_bytes >= segment
+    """Say whether the driver had room for a request that failed: a limit refused it.
+
+    By a segment more than torch can have asked for: a driver does not give away its last bytes.
+    """
+    whole = (failed.size_bytes // _SEGMENT_BYTES + 2) * _SEGMENT_BYTES
+    return failed.reserved_bytes is not None and failed.device_free_bytes >= whole
 
 
 def of(recording: Recording, card_bytes: int | None) -> ProcessLimit | None:
@@ -72,10 +75,13 @@ def of(recording: Recording, card_bytes: int | None) -> ProcessLimit | None:
     if refused is None:
         return None
     held = max(refused.reserved_bytes or 0, recording.counted.get("peak_reserved_bytes", 0))
+    at_most = (refused.reserved_bytes or 0) + refused.size_bytes
+    if held > at_most:
+        return None  # It was lifted: more was reserved later.
     return ProcessLimit(
         held,
         f"{format_bytes(refused.size_bytes)} were refused while the driver had "
         f"{format_bytes(refused.device_free_bytes)} free",
-        at_most_bytes=max(held, (refused.reserved_bytes or 0) + refused.size_bytes),
+        at_most_bytes=at_most,
         refused=refused,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from allocmark.recording.importers import snapshot_file, torch_settings
 from allocmark.recording.importers.recording import BlockMap, Recording, imported_trace
+from allocmark.recording.importers.snapshot_columns import ACTIONS
 from allocmark.recording.importers.snapshot_file import SnapshotFile
 from allocmark.recording.importers.torch_history import Events, events_of, reserved_over_entries
 from allocmark.system.errors import AllocmarkError
@@ -127,6 +128,11 @@ def _begins_late(file: SnapshotFile, device: int, events: Events, seen_bytes: in
 def _causes(file: SnapshotFile, device: int, events: Events, changed: Sequence[str]) -> list[str]:
     """Return what may set a replay apart from the recorded run."""
     causes = list(changed)
+    if unused := _unused_cache(file, device, events):
+        causes.append(
+            f"{format_bytes(unused)} were cached in whole segments and torch neither used them nor "
+            "gave them back: the request came from a private pool (graph capture, MemPool)"
+        )
     if events.before_blocks:
         causes.append(
             "what was cached before the history begins, and how it was split, is not known"
@@ -148,6 +154,29 @@ def _causes(file: SnapshotFile, device: int, events: Events, changed: Sequence[s
 def _after(events: Events) -> int:
     """Return the first event after the last request that failed."""
     return events.failed[-1].event + 1
+
+
+def _unused_cache(file: SnapshotFile, device: int, events: Events) -> int:
+    """Return what was cached at a failed request that it would have served, 0 if less was.
+
+    Known where the snapshot was made as it failed.
+    """
+    actions = file.column(device, "entries", "action").tolist()
+    while actions and ACTIONS[actions[-1]] == "snapshot":
+        actions.pop()
+    if not events.failed or not actions or ACTIONS[actions[-1]] != "oom":
+        return 0
+    starts = file.column(device, "segments", "address")
+    order = starts.argsort()
+    places = order[
+        starts[order].searchsorted(file.column(device, "blocks", "address"), "right") - 1
+    ]
+    used = np.zeros(len(starts), bool)
+    used[places[file.column(device, "blocks", "state") > 0]] = True
+    free = file.column(device, "segments", "size")[~used]
+    last = events.failed[-1]
+    enough = int(free.sum()) >= last.size_bytes and not last.returned_bytes
+    return int(free.sum()) if enough else 0
 
 
 def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
