@@ -275,3 +275,27 @@ def test_a_fault_of_the_recording_never_ends_the_program(tmp_path: Path) -> None
     )
     assert ended.returncode == 0
     assert any("FileNotFoundError" in r.get("fault", "") for r in reports)
+
+
+@pytest.mark.parametrize("tells", [True, False], ids=["newer torch", "older torch"])
+@pytest.mark.parametrize("fraction", [None, 0.25])
+def test_the_fraction_that_the_process_allows_itself_is_kept(
+    tmp_path: Path, tells: bool, fraction: float | None
+) -> None:
+    """Older releases do not tell it: it is heard of when it is set."""
+    code = """
+import torch
+core, kept = torch._C, {}
+core._cuda_setMemoryFraction = lambda fraction, device: kept.update({device: fraction})
+"""
+    if tells:
+        code += "core._cuda_getMemoryFraction = lambda device: kept.get(device, 1.0)\n"
+    code += "torch.cuda.start()\n"
+    if fraction is not None:
+        code += (
+            f"torch._C._cuda_setMemoryFraction({fraction}, 0)\nassert kept == {{0: {fraction}}}\n"
+        )
+    ended, _reports = program(tmp_path, code)
+    assert ended.returncode == 0, ended.stderr
+    facts = pickle.loads((tmp_path / "s.pickle").read_bytes())["allocmark"]
+    assert facts["memory_fraction"] == (fraction or 1.0)

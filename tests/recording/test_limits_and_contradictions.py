@@ -132,6 +132,54 @@ def test_a_block_that_comes_back_inside_the_failing_call(
         assert explained.breakdown.pending_free_bytes == 2400 * MIB
 
 
+AGAIN = """
+large = new(2400)
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    large[:8].zero_()
+large.record_stream(side)
+del large
+new(2400)
+"""
+
+
+def test_a_retry_that_only_waited_for_a_stream_is_named(tmp_path: Path) -> None:
+    ended, file = run(tmp_path, AGAIN, "4GiB", record=[])
+    assert ended.returncode == 0, ended.stderr
+    assert reader.read(file).counted["retries"] == 1
+    found = replayed(file, "torch-native", "torch-expandable")
+    text = summary(found)
+    assert text.startswith("the recorded run ended with 1 retry")
+    assert "completes without a retry. Cause: 1 free waited for another stream" in text
+    assert recommended(found) is None
+
+
+BESIDE = """
+import os, subprocess
+hold = "import sys, torch; x = torch.empty(1 << 30, device='cuda'); print(1, flush=True)"
+hold += "; sys.stdin.read()"
+more = {**os.environ, "ALLOCMARK_RECORD": ""}
+other = subprocess.Popen([sys.executable, "-c", hold], env=more, text=True,
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+other.stdout.readline()
+try:
+    held = [new(500) for _ in range(10)]
+finally:
+    other.communicate("")
+"""
+
+
+def test_memory_that_another_process_held_is_named(tmp_path: Path) -> None:
+    ended, file = run(tmp_path, BESIDE, "8GiB", record=[])
+    assert "OutOfMemoryError" in ended.stderr
+    found = replayed(file, "torch-native")
+    assert found.settings[0].completes  # Alone it would have fitted,
+    assert "it fails at the recorded event" in found.agreement.text  # and not in what it had.
+    assert not found.agreement.contradiction
+    text = summary(found)
+    assert "for its allocator, as other processes held 4." in text and "this card has 7." in text
+
+
 def test_a_block_of_another_pool_did_not_come_back(tmp_path: Path) -> None:
     code = """
 new(3000)

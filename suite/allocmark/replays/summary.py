@@ -6,7 +6,7 @@ import math
 
 from allocmark.replays.agreement import in_failing_call
 from allocmark.replays.answer import ReplayAnswer, SettingAnswer
-from allocmark.replays.non_allocator_memory import Term
+from allocmark.replays.non_allocator_memory import Term, others_bytes
 from allocmark.replays.ranking import alike
 from allocmark.system.units import format_bytes, format_count, format_need
 
@@ -32,6 +32,7 @@ def summary(answer: ReplayAnswer) -> str:
     if failed is not None and failed.reserved_bytes is not None and not answer.limited:
         held = format_bytes(failed.reserved_bytes)
         text = f"{format_bytes(failed.size_bytes)} were refused with {held} reserved; {text}"
+        text += _more_room(answer)
     if answer.recording.begins_late:
         text = f"at least, as the history begins late: {text}"
     if failed is not None and failed.returned_bytes:
@@ -51,6 +52,18 @@ def recommended(answer: ReplayAnswer) -> str | None:
     if answer.limited and not best.completes:
         return None
     return best.setting.line
+
+
+def _more_room(answer: ReplayAnswer) -> str:
+    """Say that the recorded run had less than the card has: why its own setting fits now."""
+    own, room, card = answer.recorded, answer.run.room, answer.card
+    if own is None or not own.completes or room is None or card is None:
+        return ""
+    capacity = card.value_bytes - answer.outside.value_bytes
+    held = others_bytes(answer.recording.environment)
+    by = f", as other processes held {format_bytes(held)}" if held else ""
+    had = f"the recorded run had {format_bytes(room.capacity_bytes)} for its allocator{by}"
+    return f". {had}, this card has {format_bytes(capacity)}"
 
 
 def _chosen(answer: ReplayAnswer, best: SettingAnswer) -> str:
