@@ -14,7 +14,15 @@ from starter.environment import Environment, environment, read_note
 from starter.errors import StartError
 from starter.installing import complete, missing
 from starter.interpreter import Framework, frameworks, site_folders
-from starter.places import BYTECODE, EMULATED_RESULTS, ROOT, SUITE, TENSORFLOW_VENV, VENV
+from starter.places import (
+    BOTH_VENV,
+    BYTECODE,
+    EMULATED_RESULTS,
+    ROOT,
+    SUITE,
+    TENSORFLOW_VENV,
+    VENV,
+)
 
 EXIT_START = 2
 EXIT_STOPPED = 3  # As each command of allocmark ends by Ctrl-C.
@@ -26,7 +34,8 @@ _USAGE = """usage: python3 suite/start.py COMMAND [ARGUMENTS]
   run   set up what is missing, measure, and write the report
         (arguments: those of `allocmark run`, such as --quick; see run --help;
         --tensorflow adds TensorFlow in an environment of its own, and measures it too)
-  test  set up what is missing, and run the tests (arguments: those of pytest)
+  test  set up what is missing, and run the tests (arguments: those of pytest;
+        --tensorflow adds TensorFlow for the tests that need it)
   lint  set up what is missing, and run ruff and mypy
 """
 _GROUPS = {
@@ -111,17 +120,38 @@ def add_tensorflow(env: Environment) -> Environment | None:
     """
     if _has_tensorflow():
         return None
-    if sys.version_info >= _TOO_NEW_FOR_TENSORFLOW:
-        raise StartError(
-            "no TensorFlow is released for this Python: start with Python 3.11 to 3.13, or let "
-            f"{_TENSORFLOW_PYTHON} name a Python that has one"
-        )
+    _refuse_without_tensorflow()
     groups = ["core", "tensorflow" if _needs_emulation(env) else "tensorflow-cuda"]
     own = environment([], ["tensorflow"], TENSORFLOW_VENV)
     if not own.is_ready(groups):
         own.prepare()
         _complete(own, groups)
     return own
+
+
+def beside_torch(env: Environment) -> Environment:
+    """Return an environment over the project's that has TensorFlow too, for tests.
+
+    They run on the emulated driver, where both may share a process. Raises `StartError`.
+    """
+    if _has_tensorflow():
+        return env
+    _refuse_without_tensorflow()
+    groups = [*_GROUPS["test"], "tensorflow"]
+    below = [str(env.packages), *env.below]
+    both = environment(below, ["torch", "tensorflow"], BOTH_VENV)
+    if not both.is_ready(groups):
+        both.prepare()
+        _complete(both, groups)
+    return both
+
+
+def _refuse_without_tensorflow() -> None:
+    if sys.version_info >= _TOO_NEW_FOR_TENSORFLOW:
+        raise StartError(
+            "no TensorFlow is released for this Python: start with Python 3.11 to 3.13, or let "
+            f"{_TENSORFLOW_PYTHON} name a Python that has one"
+        )
 
 
 def _has_tensorflow() -> bool:
@@ -216,6 +246,9 @@ def _run(env: Environment, arguments: list[str]) -> int:
 
 def _test(env: Environment, arguments: list[str]) -> int:
     os.chdir(ROOT)
+    if _TENSORFLOW in arguments:
+        arguments = [argument for argument in arguments if argument != _TENSORFLOW]
+        env = beside_torch(env)
     # Most tests wait for a process of their own; a file's tests share what they are tried on.
     alone = any(argument.startswith(("-n", "--pdb")) for argument in arguments)
     side_by_side = [] if alone else ["-n", "2", "--dist", "loadfile"]
