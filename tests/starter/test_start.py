@@ -371,6 +371,21 @@ def test_tensorflow_is_added_when_asked_for(
     assert made == [["core", "tensorflow"], ["core", "tensorflow-cuda"]]
 
 
+def test_tests_have_tensorflow_beside_torch_in_an_environment_over_the_projects(
+    made: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(ROOT)
+    below = environment.Environment(tmp_path / "venv", (), "maker")
+    env = commands.beside_torch(below)
+    assert env.below == (str(below.packages),)
+    assert made == [["core", "report", "site", "test", "tensorflow"]]
+    with pytest.raises(_Started) as started:
+        commands._test(below, ["--tensorflow", "-k", "some"])
+    python, *words = started.value.args
+    assert python == str(env.python) and words[-2:] == ["-k", "some"]
+    assert "--tensorflow" not in words
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
