@@ -59,3 +59,16 @@ def test_the_recorded_setting_is_first_where_no_other_gains_anything() -> None:
     assert order(answer("torch-native*", 3, 1, False), answer("torch-split64", 2, 1, False))[0] == (
         "torch-split64"
     )
+
+
+def test_of_those_that_fit_and_take_as_long_the_one_with_most_memory_to_spare() -> None:
+    # 3 and 4 ms are estimates that nobody can tell apart; 8 GiB and 2 are not.
+    assert order(
+        answer("torch-native*", 9, 0.011, fits=True, retries=1),
+        answer("torch-roundup4", 8, 0.003, fits=True),
+        answer("torch-expandable", 2, 0.004, fits=True),
+    ) == ["torch-expandable", "torch-roundup4", "torch-native"]
+    # Where it takes longer, that decides.
+    assert order(
+        answer("torch-roundup4", 8, 0.003, fits=True), answer("torch-expandable", 2, 0.4, fits=True)
+    ) == ["torch-roundup4", "torch-expandable"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from allocmark.replays.answer import SettingAnswer
 
@@ -18,12 +18,27 @@ def ranked(answers: Sequence[SettingAnswer], of_torch: bool) -> list[SettingAnsw
     """Return the settings, best first; those without figures are last.
 
     On a card: what fits before what does not, without a retry before with, then the least time in
-    the driver. Without one, or where it does not fit: the smallest card, then the least time. What
-    a program of torch (`of_torch`) cannot be given by a line in its environment comes after what
-    it can. The recorded setting is first where no other gains anything.
+    the driver, then what needs least to have no retry. Without one, or where it does not fit: the
+    smallest card, then the least time. What a program of torch (`of_torch`) cannot be given by a
+    line in its environment comes after what it can. The recorded setting is first where no other
+    gains anything.
     """
-    sizes = _groups(answers)
-    order = sorted(answers, key=lambda answer: _key(answer, of_torch, sizes[answer.name]))
+    cards = _groups({one.name: one.smallest_card_bytes or 0 for one in answers}, _ALIKE, 0.0)
+    peaks = _groups({one.name: one.no_retry_card_bytes or 0 for one in answers}, _ALIKE, 0.0)
+    times = _groups({one.name: _seconds(one) for one in answers}, _SAME_TIME, _SAME_TIME_S)
+
+    def key(answer: SettingAnswer) -> tuple[bool | float | str, ...]:
+        foreign = of_torch and answer.setting.allocator.framework != "torch"
+        without = answer.smallest_card_bytes is None
+        if answer.completes:
+            retried = bool(answer.figure("capacity_retries"))
+            first = (without, False, foreign, retried, times[answer.name], peaks[answer.name])
+        else:
+            fails = answer.completes is False
+            first = (without, fails, foreign, False, cards[answer.name], times[answer.name])
+        return (*first, _seconds(answer), answer.name)
+
+    order = sorted(answers, key=key)
     own = next((answer for answer in order if answer.setting.recorded), None)
     if own is not None and _gains_nothing(order[0], own):
         order.remove(own)
@@ -48,28 +63,21 @@ def _gains_nothing(best: SettingAnswer, own: SettingAnswer) -> bool:
         return False
     if not own.completes and not alike(best.smallest_card_bytes, own.smallest_card_bytes):
         return False
-    times = [tried.driver_time.seconds if tried.driver_time else math.inf for tried in (best, own)]
-    return times[1] <= times[0] * _SAME_TIME + _SAME_TIME_S
+    if own.completes and not alike(best.no_retry_card_bytes, own.no_retry_card_bytes):
+        return _seconds(own) < _seconds(best)
+    return _seconds(own) <= _seconds(best) * _SAME_TIME + _SAME_TIME_S
 
 
-def _groups(answers: Sequence[SettingAnswer]) -> dict[str, int]:
-    """Return a number for each setting, the same where cards are alike, smallest first."""
+def _seconds(answer: SettingAnswer) -> float:
+    return answer.driver_time.seconds if answer.driver_time else math.inf
+
+
+def _groups(values: Mapping[str, float], times: float, more: float) -> dict[str, int]:
+    """Return a number for each, the same where values are alike, smallest first."""
     groups: dict[str, int] = {}
-    first, number = 0, 0
-    for answer in sorted(answers, key=lambda tried: tried.smallest_card_bytes or 0):
-        card = answer.smallest_card_bytes or 0
-        if card > first * _ALIKE:
-            first, number = card, number + 1
-        groups[answer.name] = number
+    first, number = 0.0, 0
+    for name, value in sorted(values.items(), key=lambda item: item[1]):
+        if value > first * times + more:
+            first, number = value, number + 1
+        groups[name] = number
     return groups
-
-
-def _key(answer: SettingAnswer, of_torch: bool, size: int) -> tuple[bool | float | str, ...]:
-    time_s = answer.driver_time.seconds if answer.driver_time else math.inf
-    foreign = of_torch and answer.setting.allocator.framework != "torch"
-    without = answer.smallest_card_bytes is None
-    if answer.completes:
-        retried = bool(answer.figure("capacity_retries"))
-        return (without, False, foreign, retried, time_s, float(size), answer.name)
-    fails = answer.completes is False
-    return (without, fails, foreign, False, float(size), time_s, answer.name)

@@ -101,9 +101,9 @@ class RecordedJob(Experiment):
         allocator.open(request.device)
         limit = MemoryFraction(
             allocator,
-            parameters["allowed_bytes"],
-            parameters["fraction"],
-            parameters["outside_bytes"],
+            parameters.get("allowed_bytes"),
+            parameters.get("fraction"),
+            parameters.get("outside_bytes", 0),
         )
         limit.within(capacity_bytes)
         recorder.note(notes.SETTING, setting_in_force(allocator))
@@ -115,7 +115,7 @@ class RecordedJob(Experiment):
         run = _Run(script, allocator, request.device, recorder, limit, parameters["picture"])
         with recorder.stage("without a limit"):
             run.without_limit(draw=capacity_bytes is None)
-        recorded = parameters["recorded_room"]
+        recorded = parameters.get("recorded_room")
         wanted = any(given is not None for given in (capacity_bytes, seconds, recorded))
         if Capability.RESTART not in allocator.capabilities or not wanted:
             run.completes_if_known(capacity_bytes)
