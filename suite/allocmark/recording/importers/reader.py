@@ -31,6 +31,11 @@ def read(path: Path, device: int | None = None) -> Recording:
         raise AllocmarkError(f"{path.name} is empty: was the recording cut off?")
     if rmm_csv.looks_like(head):
         return rmm_csv.read(path, device)
+    if rmm_csv.looks_like_debug_log(head):
+        raise AllocmarkError(
+            f"{path.name} is RMM's debug log, which does not hold all allocations: log them with "
+            "rmm.enable_logging(), or with a logging_resource_adaptor around the resource"
+        )
     if head.startswith(_GZIP):
         return _trace(path, device)
     if restricted_pickle.looks_like(head):

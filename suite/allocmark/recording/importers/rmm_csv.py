@@ -1,27 +1,48 @@
 """RMM's log of allocations as a recording.
 
-Source: RMM's documentation of ``logging_resource_adaptor``: a line
-``Thread,Time,Action,Pointer,Size,Stream`` for each call, the action ``allocate``, ``free`` or
-``allocate failure``; sizes in bytes, pointers in hexadecimal.
+Source: ``logging_resource_adaptor`` of RMM: a line ``Thread,Time,Action,Pointer,Size,Stream`` for
+each call, the action ``allocate``, ``free`` or ``allocate failure``; sizes in bytes. Pointers and
+streams are hexadecimal: releases write them with ``0x`` or without, and null as ``0x0``, ``0`` or
+``(nil)``. Spark's plugin writes the same lines without the header.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 from allocmark.recording.importers.recording import FailedRequest, Recording, imported_trace
 from allocmark.system.errors import AllocmarkError
+from allocmark.system.units import format_count
 
 _HEADER = ("Thread", "Time", "Action", "Pointer", "Size", "Stream")
+_BEGIN = re.compile(rb"Thread,Time,Action,Pointer|\d+,[\d:.]+,(allocate|free|allocate failure),")
+_DEBUG_TIME = rb"\[\d\d:\d\d:\d\d:\d+\]"
+_DEBUG = re.compile(rb"\[ *(\d+\]" + _DEBUG_TIME + rb"|\w+ *\]\[ *\d+\]" + _DEBUG_TIME + rb")")
+"""RMM's patterns of it, of older and newer releases."""
+_UTF_8_MARK, _UTF_16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 _MOST_STREAMS = 256
 _LARGEST = 1 << 56
-_DEFAULT_STREAMS = ("", "0", "0x0", "0x1", "0x2", "(nil)")
+_NULL = ("", "(nil)")
+_DEFAULT, _LEGACY, _PER_THREAD = 0, 1, 2
+"""Handles of CUDA: the default stream, the one that all threads share, that of each thread."""
 
 
 def looks_like(head: bytes) -> bool:
     """Whether a file that begins so is such a log."""
-    return head.startswith(",".join(_HEADER[:4]).encode())
+    return _BEGIN.match(_text(head)) is not None
+
+
+def looks_like_debug_log(head: bytes) -> bool:
+    """Whether a file that begins so is what RMM writes for people, which holds no allocations."""
+    return _DEBUG.match(_text(head)) is not None
+
+
+def _text(head: bytes) -> bytes:
+    if head.startswith(_UTF_16_MARKS):
+        return head[: len(head) // 2 * 2].decode("utf-16", errors="replace").encode()
+    return head.removeprefix(_UTF_8_MARK)
 
 
 def read(path: Path, device: int | None = None) -> Recording:
@@ -30,10 +51,10 @@ def read(path: Path, device: int | None = None) -> Recording:
         raise AllocmarkError(f"{path.name} is a log of one device: leave out --device")
     log = _Log(path.name)
     try:
-        with path.open(newline="", encoding="utf-8") as stream:
-            rows = csv.reader(stream)
-            next(rows)
-            for number, row in enumerate(rows, 2):
+        with path.open("rb") as stream:
+            marked = stream.read(2) in _UTF_16_MARKS
+        with path.open(newline="", encoding="utf-16" if marked else "utf-8-sig") as text:
+            for number, row in enumerate(csv.reader(text), 1):
                 log.take(number, row)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise AllocmarkError(f"{path.name} is damaged ({error}): write the log again") from error
@@ -46,8 +67,9 @@ class _Log:
         self._rows: list[tuple[int, int, int, int]] = []
         self._block_at: dict[int, int] = {}
         self._blocks = self._unknown_frees = self._reallocated = 0
-        self._streams: dict[str, int] = dict.fromkeys(_DEFAULT_STREAMS, 0)
+        self._streams: dict[tuple[int, str], int] = {}
         self._threads: set[str] = set()
+        self._on_default: set[str] = set()
         self._failed: list[FailedRequest] = []
 
     def take(self, number: int, row: list[str]) -> None:
@@ -59,10 +81,18 @@ class _Log:
                 f"{self._name} is cut off or damaged at line {number}: "
                 f"{len(row)} fields where {len(_HEADER)} belong"
             )
+        if tuple(row) == _HEADER:
+            if number > 1:
+                raise AllocmarkError(
+                    f"{self._name} holds two logs, the second from line {number}: name one of them"
+                )
+            return
         thread, _time, action, pointer, size_text, stream_text = (field.strip() for field in row)
         self._threads.add(thread)
-        size, address = self._number(number, size_text), self._number(number, pointer or "0")
-        stream = self._stream(stream_text)
+        size, address = self._number(number, size_text, 10), self._number(number, pointer)
+        stream = self._stream(self._number(number, stream_text), thread)
+        if not address and not size:
+            return  # Nothing was requested.
         match action:
             case "allocate":
                 self._reallocated += self._free(address, stream)
@@ -104,6 +134,18 @@ class _Log:
     def _doubts(self) -> list[str]:
         setting = "no recorded setting to hold against"
         doubts = [f"an RMM log does not tell the resource under it: {setting}"]
+        own = [thread for handle, thread in self._streams if handle == _PER_THREAD]
+        if own:
+            doubts.append(
+                "stream 0x2 is the default stream of each thread, which the column does not tell "
+                f"apart: {format_count(len(own), 'thread')} used it, each of them is replayed on a "
+                "stream of its own"
+            )
+        elif len(self._on_default) > 1:
+            doubts.append(
+                f"{len(self._on_default)} threads used stream 0: it is taken for one stream, and "
+                "in a program built for per-thread default streams it is one for each thread"
+            )
         if self._unknown_frees:
             doubts.append(
                 f"{self._unknown_frees} blocks were freed that the log does not allocate: they are "
@@ -118,9 +160,9 @@ class _Log:
             doubts.append(f"{count} threads wrote the log: one thread replays its order")
         return doubts
 
-    def _number(self, line: int, text: str) -> int:
+    def _number(self, line: int, text: str, base: int = 16) -> int:
         try:
-            value = int(text, 16) if text[:2].lower() == "0x" else int(text)
+            value = 0 if text in _NULL else int(text, base)
         except ValueError:
             value = -1
         if not 0 <= value < _LARGEST:
@@ -129,8 +171,12 @@ class _Log:
             )
         return value
 
-    def _stream(self, text: str) -> int:
-        number = self._streams.setdefault(text, len(self._streams) - len(_DEFAULT_STREAMS) + 1)
+    def _stream(self, handle: int, thread: str) -> int:
+        if handle in (_DEFAULT, _LEGACY):
+            self._on_default.add(thread)
+            return 0
+        key = (handle, thread if handle == _PER_THREAD else "")
+        number = self._streams.setdefault(key, len(self._streams) + 1)
         if number >= _MOST_STREAMS:
             raise AllocmarkError(
                 f"{self._name} uses more than {_MOST_STREAMS} streams: too many to replay"
