@@ -98,6 +98,8 @@ def test_a_history_that_begins_late_is_a_floor(
     file, _peak = kept(tmp_path, how, late)
     found = replayed(file, "torch-native")
     assert found.recording.has_history and found.recording.begins_late
+    assert found.recording.is_floor
+    assert "%" not in found.agreement.text
     assert summary(found).startswith("at least, as the history begins late: ")
     assert any("alive before the history begins" in d and why in d for d in found.doubts)
 
@@ -108,7 +110,7 @@ def test_counters_tell_that_the_peak_lies_inside_a_late_history(tmp_path: Path) 
     for code, late in ((peak_last, False), (peak_first, True)):
         _ended, file = run(tmp_path, code, "8GiB", record=["--max-entries", "40"])
         found = reader.read(file)
-        assert found.begins_late is late
+        assert found.begins_late and found.is_floor is late
         assert any("its ring of 40 entries was full" in doubt for doubt in found.doubts)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allocmark.recording.importers import reader
+from allocmark.recording.importers import exporting, reader
 from allocmark.replays.explanation import explain
 from allocmark.replays.recorded_run import Outcome
 from allocmark.replays.summary import recommended, summary
@@ -43,6 +43,17 @@ def test_a_limit_of_the_process_is_named_and_answered_for(
     assert all(tried.completes is False for tried in found.settings)
     assert "it fails at the recorded event" in found.agreement.text
     assert not found.agreement.contradiction and recommended(found) is None
+
+
+def test_a_converted_recording_ends_as_the_one_it_is_of(tmp_path: Path) -> None:
+    for code in (FRACTION + FILL, FILL):
+        _ended, file = run(tmp_path, code, "2GiB", record=[])
+        trace = tmp_path / "converted.trace.gz"
+        exporting.write(trace, reader.read(file))
+        found = replayed(trace, "torch-native")
+        assert found.run.outcome is Outcome.FAILED and not found.agreement.contradiction
+        assert (found.limit is not None) is (code != FILL)
+        assert found.settings[0].completes is False
 
 
 def test_a_limit_is_seen_in_a_snapshot_that_tells_of_none(tmp_path: Path) -> None:

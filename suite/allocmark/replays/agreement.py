@@ -13,6 +13,7 @@ from allocmark.recording.importers.recording import Recording
 from allocmark.replays.process_limit import refused_with_room
 from allocmark.replays.recorded_run import Outcome, RecordedRun
 from allocmark.system.units import format_bytes, format_count
+from allocmark.workloads.event_trace import Op
 
 _COMPARED = {
     "capacity_peak_reserved_bytes": ("peak reserved", "peak_reserved_bytes"),
@@ -98,6 +99,8 @@ def _contradiction(recording: Recording, run: RecordedRun, replayed: Mapping[str
 
 
 def _ended(run: RecordedRun, recording: Recording) -> str:
+    if run.outcome is Outcome.FAILED and run.failed is None:
+        return "failed"
     if run.failed is not None:
         return f"failed at event {run.failed.event} ({format_bytes(run.failed.size_bytes)})"
     if run.outcome is Outcome.RETRIED:
@@ -130,9 +133,10 @@ def in_failing_call(returned_bytes: int) -> str:
 
 def _compared(recording: Recording, run: RecordedRun, replayed: Mapping[str, float]) -> list[str]:
     words = []
+    if recording.begins_late:
+        words.append("what was cached before its history is not known, so no figures are compared")
     # A replay ends at its first failure: what the program did after its own is in its counters.
-    last = run.failed is None or recording.failed[-1].event == run.failed.event
-    if last and (run.failed is None or _nothing_after(recording, run.failed.event)):
+    if not recording.begins_late and _ended_with_it(recording, run):
         for name, (what, counter) in _COMPARED.items():
             was, now = recording.counted.get(counter), replayed.get(name)
             if was is not None and now is not None:
@@ -147,6 +151,8 @@ def _compared(recording: Recording, run: RecordedRun, replayed: Mapping[str, flo
     return words
 
 
-def _nothing_after(recording: Recording, event: int) -> bool:
-    """Say whether the program allocated nothing after the request that failed."""
-    return not bool((recording.trace.op[event + 1 :] == 0).any())
+def _ended_with_it(recording: Recording, run: RecordedRun) -> bool:
+    """Say whether the program allocated nothing after its first request that failed, if any."""
+    if run.failed is None:
+        return run.outcome is not Outcome.FAILED
+    return not bool((recording.trace.op[run.failed.event + 1 :] == Op.ALLOC).any())

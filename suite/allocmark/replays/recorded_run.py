@@ -50,6 +50,8 @@ def of(recording: Recording) -> RecordedRun:
     if recording.failed:
         return RecordedRun(Outcome.FAILED, room, recording.failed[0])
     counted = recording.counted
+    if counted.get("ooms") and not recording.begins_late:
+        return RecordedRun(Outcome.FAILED, room)  # A trace of the suite does not tell which.
     retried = counted.get("retries", counted.get("given_back", 0)) > 0
     return RecordedRun(Outcome.RETRIED if retried else Outcome.FINE, room)
 

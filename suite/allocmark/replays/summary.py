@@ -33,7 +33,7 @@ def summary(answer: ReplayAnswer) -> str:
         held = format_bytes(failed.reserved_bytes)
         text = f"{format_bytes(failed.size_bytes)} were refused with {held} reserved; {text}"
         text += _more_room(answer)
-    if answer.recording.begins_late:
+    if answer.recording.is_floor:
         text = f"at least, as the history begins late: {text}"
     if failed is not None and failed.returned_bytes:
         text += f". {in_failing_call(failed.returned_bytes)}"

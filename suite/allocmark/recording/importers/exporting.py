@@ -31,7 +31,7 @@ def write(path: Path, recording: Recording) -> None:
 
 def _origin(recording: Recording) -> dict[str, str | int | float]:
     """Return the header's values, under the names that the suite's own recordings use."""
-    counted = dict(recording.counted)
+    counted: dict[str, int | float] = dict(recording.counted)
     if "retries" in counted:
         counted["num_alloc_retries"] = counted.pop("retries")
     facts = recording.environment
@@ -39,6 +39,8 @@ def _origin(recording: Recording) -> dict[str, str | int | float]:
     for fact, ours in _FACTS.items():
         if isinstance(value := facts.get(fact), int):
             counted[ours] = value
+    if isinstance(share := facts.get("memory_fraction"), float):
+        counted["memory_fraction"] = share
     if recording.setting is not None:
         known["setting"] = recording.setting or NATIVE
     return {**recording.trace.origin, "source": recording.source, **known, **counted}

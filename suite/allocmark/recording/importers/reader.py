@@ -53,7 +53,14 @@ def _trace(path: Path, device: int | None) -> Recording:
     if not len(trace):
         raise AllocmarkError(f"{path.name} holds no event: record the program again")
     origin = trace.origin
-    known = ("peak_reserved_bytes", "reserved_bytes", "segments", "peak_segments", "driver_allocs")
+    known = (
+        "peak_reserved_bytes",
+        "reserved_bytes",
+        "segments",
+        "peak_segments",
+        "driver_allocs",
+        "ooms",
+    )
     counted = {name: int(origin[name]) for name in known if isinstance(origin.get(name), int)}
     if isinstance(origin.get("num_alloc_retries"), int):
         counted["retries"] = int(origin["num_alloc_retries"])
@@ -62,7 +69,7 @@ def _trace(path: Path, device: int | None) -> Recording:
     environment = {name: origin[name] for name in ("gpu", "torch", "driver") if name in origin}
     if "memory_bytes" in origin:
         environment["total_bytes"] = origin["memory_bytes"]
-    meters = ("free_bytes", "process_bytes", "reserved_bytes")
+    meters = ("free_bytes", "process_bytes", "reserved_bytes", "memory_fraction")
     environment |= {name: origin[name] for name in meters if name in origin}
     source = f"trace {path.name}"
     return Recording(source, 0, trace, setting=setting, counted=counted, environment=environment)

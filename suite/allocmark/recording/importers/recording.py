@@ -77,7 +77,9 @@ class Recording:
     has_history: bool = True
     """Whether the events are the program's; else they are what was alive at the end."""
     begins_late: bool = False
-    """Whether the program's peak may lie before the history: what is replayed is a floor."""
+    """Whether something was alive before the first event: what was cached then is not known."""
+    is_floor: bool = False
+    """Whether the program's peak may lie before the first event, too."""
     environment: Mapping[str, object] = field(default_factory=dict)
     """What ``allocmark record`` wrote down beside the snapshot: GPU, capacity, versions."""
     doubts: Sequence[str] = ()

@@ -43,7 +43,8 @@ def read(path: Path, device: int | None = None) -> Recording:
         failed=events.failed,
         end_map=_end_map(file, chosen, events),
         has_history=events.has_history,
-        begins_late=_begins_late(file, chosen, events, trace.peak_requested_bytes),
+        begins_late=events.has_history and events.before_blocks > 0,
+        is_floor=_is_floor(file, chosen, events, trace.peak_requested_bytes),
         environment=file.header["allocmark"],
         doubts=[*_doubts(file, chosen, events), *changed],
         causes=_causes(file, chosen, events, changed),
@@ -85,6 +86,8 @@ def _counted(file: SnapshotFile, device: int, events: Events) -> dict[str, int]:
         counted["given_back"] = events.given_back
     if events.failed:
         counted["ooms"] = len(events.failed)
+    if events.before_blocks:
+        return counted  # torch's counters are of what came before, too.
     known = _stats(file, device)
     if not known.get("peak_segments", 1):
         del known["peak_segments"]  # All of them expandable.
@@ -117,7 +120,7 @@ def _collects_garbage(file: SnapshotFile) -> bool:
     return "garbage_collection_threshold" in (torch_settings.recorded(file.header) or "")
 
 
-def _begins_late(file: SnapshotFile, device: int, events: Events, seen_bytes: int) -> bool:
+def _is_floor(file: SnapshotFile, device: int, events: Events, seen_bytes: int) -> bool:
     """Say whether the program's peak may lie before the first entry: torch's counters tell."""
     if not events.has_history or not events.before_blocks:
         return False
