@@ -201,7 +201,7 @@ with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
         _ended, file = run(tmp_path, code, "4GiB", record=options)
         found = reader.read(file)
         assert [one.returned_bytes for one in found.failed] == [0]
-        assert any("neither used them nor gave them back" in cause for cause in found.causes)
+        assert any("neither used nor released them" in cause for cause in found.causes)
 
 
 GROWING = """

@@ -106,7 +106,7 @@ def _ended(run: RecordedRun, recording: Recording) -> str:
     if run.outcome is Outcome.RETRIED:
         count = recording.counted.get("retries")
         times = f" with {format_count(count, 'retry', 'retries')}" if count else ""
-        return f"ended{times}, its cache given back for lack of memory"
+        return f"ended{times}, its cache released for lack of memory"
     return "had all it asked for without a retry"
 
 

@@ -261,7 +261,7 @@ def _doubts(
     if others:
         doubts.append(
             f"other processes held {format_bytes(others)} of the recorded GPU: the replays have "
-            "all of it, and the recorded run is held against one in what it had"
+            "all of it; a run that failed or retried is held against a replay in what it had"
         )
     pools = [s.name for s in chosen if "cudaMallocAsync" in str(s.allocator.environment)]
     if emulated and pools:

@@ -20,7 +20,7 @@ def summary(answer: ReplayAnswer) -> str:
     if agreement.contradiction:
         return (
             f"{agreement.contradiction}. Cause: {agreement.cause}. So no setting is recommended: "
-            "the figures are what the replays took"
+            "the figures below are those of the replays"
         )
     if not answer.recording.has_history:
         needs = f"at least {_card(best)}"
@@ -31,7 +31,7 @@ def summary(answer: ReplayAnswer) -> str:
     failed = answer.run.failed
     if failed is not None and failed.reserved_bytes is not None and not answer.limited:
         held = format_bytes(failed.reserved_bytes)
-        text = f"{format_bytes(failed.size_bytes)} were refused with {held} reserved; {text}"
+        text = f"a request of {format_bytes(failed.size_bytes)} failed with {held} reserved; {text}"
         text += _more_room(answer)
     if answer.recording.is_floor:
         text = f"at least, as the history begins late: {text}"

@@ -133,8 +133,8 @@ def _causes(file: SnapshotFile, device: int, events: Events, changed: Sequence[s
     causes = list(changed)
     if unused := _unused_cache(file, device, events):
         causes.append(
-            f"{format_bytes(unused)} were cached in whole segments and torch neither used them nor "
-            "gave them back: the request came from a private pool (graph capture, MemPool)"
+            f"{format_bytes(unused)} were cached in whole segments and torch neither used nor "
+            "released them: the request came from a private pool (graph capture, MemPool)"
         )
     if events.before_blocks:
         causes.append(
