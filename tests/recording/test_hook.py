@@ -95,6 +95,15 @@ def test_history_begins_with_cuda_and_the_snapshot_is_plain_data(tmp_path: Path)
     assert (facts["total_bytes"], facts["free_bytes"], facts["gpu"]) == (100, 10, "Fake")
 
 
+def test_the_snapshot_is_a_pickle_that_memory_viz_reads_whatever_python_writes_it(
+    tmp_path: Path,
+) -> None:
+    newer = "import pickle; own = pickle.dump; pickle.dump = lambda x, f, p=5, **more: own(x, f, p)"
+    program(tmp_path, f"{newer}; import torch; torch.cuda.start()")
+    first, protocol = (tmp_path / "s.pickle").read_bytes()[:2]
+    assert (first, protocol) == (0x80, 4)
+
+
 def test_its_counters_can_be_seen_while_it_runs(tmp_path: Path) -> None:
     look = "import os; print(os.listdir(os.environ['XDG_RUNTIME_DIR'] + '/allocmark'), os.getpid())"
     ended, _ = program(tmp_path, f"import torch; torch.cuda.start(); {look}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from allocmark.experiments.shared.allocator_setting import IDLE
-from allocmark.recording.importers.frames import is_of_torch
+from allocmark.recording.importers.frames import below_packages, is_of_torch
 from allocmark.replays import breakdown_svg, table
 from allocmark.replays.answer import ReplayAnswer, SettingAnswer
 from allocmark.replays.breakdown_svg import Line
@@ -86,7 +86,7 @@ def render(answer: ReplayAnswer) -> str:
 def _own(stack: Sequence[str]) -> list[str]:
     """Return where torch was, briefly, and the program's own lines; all where it has none."""
     own = [frame for frame in stack if not is_of_torch(frame)]
-    inside = [frame.rpartition("-packages/")[2] for frame in stack[:1] if is_of_torch(frame)]
+    inside = [below_packages(frame) for frame in stack[:1] if is_of_torch(frame)]
     return [*inside, *own] if own else list(stack)
 
 

@@ -31,6 +31,8 @@ _PAIRS = 500
 _ROUNDS = 5
 _REST = 5
 """After a snapshot at an OOM none is written for so many times as long as it took."""
+_PROTOCOL = 4
+"""The newest of Python's pickles that pytorch.org/memory_viz reads."""
 _DEPTH = 20
 """Frames on the stack while the cost of an event is measured."""
 _COUNTERS = {
@@ -351,7 +353,7 @@ def _write_whole(out: str, snapshot: object, own: bool) -> str:
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".recording-")
     try:
         with os.fdopen(handle, "wb") as stream:
-            pickle.dump(snapshot, stream)
+            pickle.dump(snapshot, stream, _PROTOCOL)
         if own:
             os.replace(temporary, out)  # noqa: PTH105
             return out

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allocmark.recording.importers.frames import is_of_torch
+from allocmark.recording.importers.frames import chosen
+from allocmark.recording.importers.frames import trims as leads_to_trim
 from allocmark.recording.importers.restricted_pickle import shown
 
 ACTIONS = (
@@ -28,8 +29,6 @@ TRIMS_UNKNOWN = -1
 STATES = ("inactive", "active_allocated", "active_awaiting_free")
 _OLD_STATES = {"active_pending_free": "active_awaiting_free"}
 
-_MOST_FRAMES = 12
-"""Frames kept of a stack, innermost first."""
 _FEWEST_BYTES_OF_AN_ENTRY = 12
 """Less than any entry takes in a file: entries that are one object many times are no history."""
 _LARGEST = 1 << 56
@@ -84,13 +83,8 @@ class _Stacks:
         return self._place[key]
 
     def _new(self, frames: Sequence[Mapping[str, Any]]) -> int:
-        python = [f for f in frames if str(f["filename"]).endswith((".py", ">"))]
-        own = [f for f in python if not is_of_torch(str(f["filename"]))]
-        chosen = (python or frames)[:_MOST_FRAMES]
-        if own and own[0] not in chosen:  # Where the program is, below a deep part of torch.
-            chosen = [*chosen[:-1], own[0]]
-        text = tuple(f"{shown(f['filename'])}:{int(f['line'])} {shown(f['name'])}" for f in chosen)
-        trims = any(f["name"] in ("empty_cache", "emptyCache") for f in frames)
+        text = tuple(chosen(frames))
+        trims = leads_to_trim(frames)
         if (trims, text) not in self._by_text:
             self._by_text[trims, text] = len(self.kept)
             self.kept.append(list(text))
