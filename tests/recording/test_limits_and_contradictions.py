@@ -260,3 +260,40 @@ def test_a_first_request_that_fails_is_event_0(tmp_path: Path) -> None:
     assert found.recording.has_history
     assert found.recording.failed[0].event == found.settings[0].figure("failed_event") == 0
     assert "it fails at the recorded event" in found.agreement.text
+
+
+RANDOM = """
+import random
+rng = random.Random(int(sys.argv[1]))
+streams = [torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
+held = []
+for _ in range(250):
+    if held and rng.random() < 0.45:
+        held.pop(rng.randrange(len(held)))
+        continue
+    most = rng.choice([MIB, 10 * MIB, 200 * MIB])
+    size = rng.randrange(most // 20, most)
+    with torch.cuda.stream(rng.choice(streams)):
+        held.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+    if rng.random() < 0.02:
+        torch.cuda.empty_cache()
+"""
+CONFS = (
+    "",
+    "expandable_segments:True",
+    "max_split_size_mb:64",
+    "garbage_collection_threshold:0.6,per_process_memory_fraction:0.7",
+)
+
+
+@pytest.mark.parametrize("conf", CONFS)
+@pytest.mark.parametrize("memory", ["1500MiB", "2500MiB"])
+def test_random_programs_end_in_a_replay_as_they_ended(
+    tmp_path: Path, conf: str, memory: str
+) -> None:
+    _ended, file = run(tmp_path, RANDOM, memory, "1", record=[], conf=conf)
+    found = replayed(file, conf or "torch-native")
+    assert not found.agreement.contradiction
+    assert "%" not in found.agreement.text, found.agreement.text
+    if found.run.outcome is Outcome.FAILED:
+        assert "it fails at the recorded event" in found.agreement.text

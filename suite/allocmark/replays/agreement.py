@@ -89,6 +89,8 @@ def _contradiction(recording: Recording, run: RecordedRun, replayed: Mapping[str
             return f"{was}, and its replay in the same memory {ended}"
         case Outcome.FAILED if run.failed and event is not None and event > run.failed.event:
             return f"{was}, and its replay in the same memory serves that request and {at}"
+        case Outcome.FAILED if run.failed and event is not None and event < run.failed.event:
+            return f"{was}, and its replay in the same memory {at}, which the run was served"
         case Outcome.RETRIED | Outcome.FINE if fails:
             return f"{was}, and its replay in the same memory {at}"
         case Outcome.RETRIED if not retries:
