@@ -143,6 +143,16 @@ def test_a_block_that_comes_back_inside_the_failing_call(
         assert explained.breakdown.pending_free_bytes == 2400 * MIB
 
 
+def test_memory_that_runs_out_outside_the_allocator_is_named(tmp_path: Path) -> None:
+    code = "held = new(1000)\nraise RuntimeError('CUDA error: out of memory (cublasCreate)')"
+    _ended, file = run(tmp_path, code, "2GiB", record=[])
+    found = replayed(file, "torch-native", "torch-expandable")
+    assert found.run.outcome is Outcome.FAILED
+    text = summary(found)
+    assert text.startswith("the recorded run failed outside torch's allocator, and its replay")
+    assert "memory ran out in another call of CUDA" in text and recommended(found) is None
+
+
 AGAIN = """
 large = new(2400)
 side = torch.cuda.Stream()

@@ -102,7 +102,7 @@ def _contradiction(recording: Recording, run: RecordedRun, replayed: Mapping[str
 
 def _ended(run: RecordedRun, recording: Recording) -> str:
     if run.outcome is Outcome.FAILED and run.failed is None:
-        return "failed"
+        return "failed outside torch's allocator" if run.outside else "failed"
     if run.failed is not None:
         return f"failed at event {run.failed.event} ({format_bytes(run.failed.size_bytes)})"
     if run.outcome is Outcome.RETRIED:
@@ -115,6 +115,8 @@ def _ended(run: RecordedRun, recording: Recording) -> str:
 def _cause(recording: Recording, run: RecordedRun) -> str:
     """Return why they differ, as far as the recording tells."""
     causes = list(recording.causes)
+    if run.outside:
+        causes.insert(0, "memory ran out in another call of CUDA, and a replay makes none of these")
     if run.failed is not None and refused_with_room(run.failed):
         free = format_bytes(run.failed.device_free_bytes)
         causes.insert(

@@ -28,11 +28,15 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """`failed` is the first request that was refused, `room` None where it is not known."""
+    """`failed` is the first request that was refused, `room` None where it is not known.
+
+    `outside`: memory ran out in another call of CUDA than the allocator's.
+    """
 
     outcome: Outcome
     room: Room | None = None
     failed: FailedRequest | None = None
+    outside: bool = False
 
     @property
     def was_short(self) -> bool:
@@ -52,6 +56,8 @@ def of(recording: Recording) -> RecordedRun:
     counted = recording.counted
     if counted.get("ooms") and not recording.begins_late:
         return RecordedRun(Outcome.FAILED, room)  # A trace of the suite does not tell which.
+    if recording.environment.get("why") == "oom":
+        return RecordedRun(Outcome.FAILED, room, outside=True)
     retried = counted.get("retries", counted.get("given_back", 0)) > 0
     return RecordedRun(Outcome.RETRIED if retried else Outcome.FINE, room)
 

@@ -304,3 +304,23 @@ def test_a_setting_that_contradicts_the_segments_is_a_doubt(
     data["segments"][0]["is_expandable"] = expandable
     data["device_traces"][0][0]["action"] = "segment_map" if expandable else "segment_alloc"
     assert not reader.read(write(tmp_path / "s.pickle", data)).doubts
+
+
+def test_what_was_metered_of_one_device_is_not_said_of_another(tmp_path: Path) -> None:
+    data = usual()
+    data["device_traces"].append([entry("alloc", A, 512)])
+    small = segment(BASE, 2 * MIB, [block(A, 512), block(A + 512, 2 * MIB - 512, "inactive")])
+    data["segments"].append(small | {"device": 1})
+    metered = {"free_bytes": 1, "reserved_bytes": 2, "process_bytes": 3, "memory_fraction": 0.5}
+    data["allocmark"] = {"device": 0, "gpu": "G", "total_bytes": 9, **metered}
+    data["device_traces"][1].append(entry("oom", 7, 900 * MIB))
+    data["allocmark"]["why"] = "oom"
+    path = write(tmp_path / "s.pickle", data)
+    assert reader.read(path, 0).environment["why"] == "oom of device 1"
+    assert metered.items() <= reader.read(path, 0).environment.items()
+    assert reader.read(path, 1).environment == {
+        "device": 0,
+        "gpu": "G",
+        "total_bytes": 9,
+        "why": "oom",
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,10 +46,26 @@ def read(path: Path, device: int | None = None) -> Recording:
         has_history=events.has_history,
         begins_late=events.has_history and events.before_blocks > 0,
         is_floor=_is_floor(file, chosen, events, trace.peak_requested_bytes),
-        environment=file.header["allocmark"],
+        environment=_environment(file, chosen),
         doubts=[*_doubts(file, chosen, events), *changed],
         causes=_causes(file, chosen, events, changed),
     )
+
+
+def _environment(file: SnapshotFile, device: int) -> dict[str, Any]:
+    """Return what ``allocmark record`` wrote down; meters are of one device only."""
+    facts = dict(file.header["allocmark"])
+    if facts.get("device", device) != device:
+        for name in ("free_bytes", "reserved_bytes", "process_bytes", "memory_fraction"):
+            facts.pop(name, None)
+    failing = [int(other) for other in file.header["devices"] if _has_failed(file, int(other))]
+    if facts.get("why") == "oom" and failing and device not in failing:
+        facts["why"] = f"oom of device {failing[-1]}"
+    return facts
+
+
+def _has_failed(file: SnapshotFile, device: int) -> bool:
+    return bool((file.column(device, "entries", "action") == ACTIONS.index("oom")).any())
 
 
 def _device(file: SnapshotFile, requested: int | None, name: str) -> int:
