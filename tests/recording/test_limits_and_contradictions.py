@@ -153,6 +153,23 @@ def test_memory_that_runs_out_outside_the_allocator_is_named(tmp_path: Path) -> 
     assert "memory ran out in another call of CUDA" in text and recommended(found) is None
 
 
+def test_what_a_graph_keeps_is_named(tmp_path: Path) -> None:
+    code = """
+graph = torch.cuda.CUDAGraph()
+torch.empty(8, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.graph(graph):
+    scratch = new(500)
+    scratch.fill_(1)
+    del scratch
+held = [new(250) for _ in range(9)]
+"""
+    _ended, file = run(tmp_path, code, "2GiB", record=[])
+    causes = reader.read(file).causes
+    assert any("500 MiB were cached in private pools" in cause for cause in causes), causes
+    assert not any("neither used nor released" in cause for cause in causes)
+
+
 AGAIN = """
 large = new(2400)
 side = torch.cuda.Stream()

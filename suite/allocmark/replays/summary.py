@@ -93,7 +93,7 @@ def _limited(answer: ReplayAnswer, best: SettingAnswer) -> str:
     if best.reserved_need_bytes and not alike(best.reserved_need_bytes, needs):
         text += f", {format_need(best.reserved_need_bytes)} under {best.setting.line}"
     if limit.fraction is not None:
-        text += f": a fraction of {math.ceil(1000 * needs / card.value_bytes) / 1000:g}"
+        text += f", a fraction of {math.ceil(1000 * needs / card.value_bytes) / 1000:g}"
     usable = format_need(needs + answer.outside.value_bytes)
     return f"{text}; without a limit it needs a card with {usable} usable"
 

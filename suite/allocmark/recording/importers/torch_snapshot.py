@@ -148,10 +148,16 @@ def _is_floor(file: SnapshotFile, device: int, events: Events, seen_bytes: int) 
 def _causes(file: SnapshotFile, device: int, events: Events, changed: Sequence[str]) -> list[str]:
     """Return what may set a replay apart from the recorded run."""
     causes = list(changed)
-    if unused := _unused_cache(file, device, events):
+    common, private = _unused_cache(file, device, events)
+    if common:
         causes.append(
-            f"{format_bytes(unused)} were cached in whole segments and torch neither used nor "
+            f"{format_bytes(common)} were cached in whole segments and torch neither used nor "
             "released them: the request came from a private pool (graph capture, MemPool)"
+        )
+    if private:
+        causes.append(
+            f"{format_bytes(private)} were cached in private pools (CUDA graphs, MemPool), which "
+            "keep them"
         )
     if events.before_blocks:
         causes.append(
@@ -176,16 +182,16 @@ def _after(events: Events) -> int:
     return events.failed[-1].event + 1
 
 
-def _unused_cache(file: SnapshotFile, device: int, events: Events) -> int:
-    """Return what was cached at a failed request that it would have served, 0 if less was.
+def _unused_cache(file: SnapshotFile, device: int, events: Events) -> tuple[int, int]:
+    """Return what was cached in whole segments as a request failed: common, of private pools.
 
-    Known where the snapshot was made as it failed.
+    0 where it would not have served the request, or the snapshot was not made as it failed.
     """
     actions = file.column(device, "entries", "action").tolist()
     while actions and ACTIONS[actions[-1]] == "snapshot":
         actions.pop()
     if not events.failed or not actions or ACTIONS[actions[-1]] != "oom":
-        return 0
+        return 0, 0
     starts = file.column(device, "segments", "address")
     order = starts.argsort()
     places = order[
@@ -193,10 +199,11 @@ def _unused_cache(file: SnapshotFile, device: int, events: Events) -> int:
     ]
     used = np.zeros(len(starts), bool)
     used[places[file.column(device, "blocks", "state") > 0]] = True
-    free = file.column(device, "segments", "size")[~used]
+    sizes, pool = (file.column(device, "segments", name) for name in ("size", "pool"))
     last = events.failed[-1]
-    enough = int(free.sum()) >= last.size_bytes and not last.returned_bytes
-    return int(free.sum()) if enough else 0
+    free = [int(sizes[~used & of_kind].sum()) for of_kind in (pool == 0, pool != 0)]
+    common, private = (0 if last.returned_bytes or n < last.size_bytes else n for n in free)
+    return common, private
 
 
 def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
