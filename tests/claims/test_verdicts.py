@@ -78,6 +78,7 @@ _STACK = {"limit": "stack", "limit_bytes": 16384, "meter": "nvml_process"}
 _ALL = (1.0, 1.1, 1.5, 2.0)
 _SHARED = _tf(GROWTH, "shared_bytes")
 _LATER = _tf(GROWTH, "returned_bytes", after="5 s later", meter="nvml_process")
+_FIRST_OF_BOTH = _tf(LIMIT, "combined_first_tensor_bytes", setting="limit after growth")
 _PAIR = {"path": "miss", "call": "pair", "level": "allocator", "wait": "host", "bytes": 2 * MIB}
 
 FLIPS: Sequence[tuple[str, Ruling, Changes, Ruling]] = (
@@ -152,7 +153,8 @@ FLIPS: Sequence[tuple[str, Ruling, Changes, Ruling]] = (
         HOLDS,
     ),
     ("growth-best", IN_PART, _everywhere("capacity", GROWTH, "capacity_ratio", 1.1), HOLDS),
-    ("two-models", IN_PART, [(_second_live(one), 0) for one in (GREEDY, GROWTH)], HOLDS),
+    ("tf-both", IN_PART, [(_FIRST_OF_BOTH, 2 * MIB)], HOLDS),
+    ("two-models", HOLDS, [(_tf(GREEDY, "pair_failed", second=GROWTH), 0)], IN_PART),
     ("two-models-growth", HOLDS, [(_tf(GROWTH, "pair_failed", second=GROWTH), 1)], FAILS),
     ("cmp-default", HOLDS, [(_tf(GREEDY, "taken_share", point="first tensor"), 0.1)], IN_PART),
     ("cmp-default-pt", HOLDS, [(_shown("reserved", "before"), GIB)], IN_PART),
@@ -168,7 +170,7 @@ FLIPS: Sequence[tuple[str, Ruling, Changes, Ruling]] = (
         HOLDS,
     ),
     ("cmp-reclaim-pt", IN_PART, _runs(NATIVE, "retries", 0, _ALL), HOLDS),
-    ("cmp-reclaim-tf", FAILS, [(_LATER, 2 * GIB)], HOLDS),
+    ("cmp-reclaim-tf", IN_PART, [(_tf(GROWTH, "release_failed", collection="default"), 1)], FAILS),
     ("flow", HOLDS, _everywhere("fragmentation", NATIVE, "driver_allocs", 1000), IN_PART),
     ("ctx-multiple", HOLDS, [(_each(8), 60 * MIB)], FAILS),
     ("rule-difference", HOLDS, [(_shown("reserved", "half freed"), 900 * MIB)], FAILS),

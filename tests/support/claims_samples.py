@@ -259,6 +259,13 @@ def _tensorflow() -> dict[At, float]:
             made[at(probe, subject, "ipc_opened", way=way)] = opened
     for after in ("all dropped", "5 s later"):
         made[at(probe, GROWTH, "returned_bytes", after=after, meter="nvml_process")] = 0
+    made[at(probe, GROWTH, "returned_bytes", after="1 s later", meter="nvml_process")] = 0
+    for collection, failed in (("default", 0), ("off", 1)):
+        made[at(probe, GROWTH, "release_failed", collection=collection)] = failed
+    made[at(probe, GROWTH, "released_bytes", collection="default")] = 1602 * MIB
+    code = {"setting": "limit after growth"}
+    made[at(probe, LIMIT, "setting_refused", **code)] = 0
+    made[at(probe, LIMIT, "combined_first_tensor_bytes", **code)] = 4096 * MIB
     for subject in (LIMIT, NATIVE):
         for metric in ("best_fit", "merges_at_free", "splits"):
             made[at("placement", subject, metric)] = 1

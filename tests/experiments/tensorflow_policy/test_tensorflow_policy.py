@@ -51,6 +51,7 @@ from tests.support.emulation import missing_for_emulation, needs_emulator, needs
 needs_tensorflow = pytest.mark.skipif(
     (reason := missing_for_emulation("tensorflow")) is not None, reason=reason or ""
 )
+BFC_MODES = ("tf-greedy", "tf-growth", "tf-limit")
 CARD = 8 * GIB
 SET = 1233
 """MiB of the set on such a card, without the first tensor."""
@@ -143,12 +144,13 @@ def test_each_part_has_processes_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     asked = [request.parameters["part"] for request in parts("tf-limit", "full", monkeypatch)]
     assert asked == [
         *["cold"] * 6,
-        *("points", "steps", "no retry", "virtual", "combined", "combined", "combined", "pairs"),
+        *("points", "release", "release", "steps", "no retry", "virtual"),
+        *("combined", "combined", "combined", "pairs"),
     ]
     asked = [request.parameters["part"] for request in parts("torch", "full", monkeypatch)]
     assert asked == [*["cold"] * 6, "points", "steps", "pairs"]
     asked = [request.parameters["part"] for request in parts("tf-greedy", "quick", monkeypatch)]
-    assert asked == [*["cold"] * 3, "points"]
+    assert asked == [*["cold"] * 3, "points", "release", "release"]
 
 
 def test_the_mode_of_async_is_a_variable_and_nothing_else_is(
@@ -475,3 +477,38 @@ def test_a_session_limits_one_gpu_of_two(beside_another: list[Told]) -> None:
     for told in beside_another[1:]:
         assert not told.failures
         assert told.one("past_limit_failed", retry="off") == 1
+
+
+@pytest.fixture(scope="module")
+def released_told() -> dict[tuple[str, str], Told]:
+    """What BFC does where a request would not fit beside what was dropped."""
+    places = [(mode, one) for mode in BFC_MODES for one in ("default", "off")]
+    told = emulated(*((mode, {"part": "release", "collection": one}, "") for mode, one in places))
+    return dict(zip(places, told, strict=True))
+
+
+@needs_emulator
+@needs_tensorflow
+def test_growth_releases_free_regions_for_a_request_that_would_not_fit(
+    released_told: dict[tuple[str, str], Told],
+) -> None:
+    on, off = (released_told["tf-growth", one] for one in ("default", "off"))
+    assert not on.failures and not off.failures
+    assert on.one("release_failed", collection="default") == 0
+    # 8 of 1,208 MiB stay, and 1,500 more are to fit in 2 GiB.
+    assert 1200 <= on.one("released_bytes", collection="default") <= 2048  # type: ignore[operator]
+    assert off.one("release_failed", collection="off") == 1
+    assert "the request failed" in str(off.one("released_bytes", collection="off"))
+    assert "ResourceExhaustedError" in off.notes["error: release, off"]
+
+
+@needs_emulator
+@needs_tensorflow
+@pytest.mark.parametrize("mode", ["tf-greedy", "tf-limit"])
+def test_in_one_region_nothing_has_to_be_released(
+    released_told: dict[tuple[str, str], Told], mode: str
+) -> None:
+    for one in ("default", "off"):
+        told = released_told[mode, one]
+        assert told.one("release_failed", collection=one) == 0
+        assert told.one("released_bytes", collection=one) == 0

@@ -14,7 +14,7 @@ from allocmark.claims.shared.rows import metered
 from allocmark.claims.shared.torch import of_device
 from allocmark.schema.metrics import pressure
 from allocmark.schema.metrics import tensorflow_policy as policy
-from allocmark.system.message import Message
+from allocmark.system.message import Message, Text, sentences
 
 _LITTLE = 0.1
 _MOST = 0.9
@@ -43,6 +43,8 @@ def _torch(evidence: EvidenceCollector) -> Verdict:
     }
     retries = evidence.required_rows(pressure.RETRIES, subject=NATIVE)
     rows = [row for row in retries if (row["workload"], row["capacity_ratio"]) in completed]
+    if not rows:
+        raise evidence.missing(pressure.COMPLETED, subject=NATIVE)
     what = Message("completed runs in which it gave its cache back by itself")
     saved = evidence.derive("saved", what, positives, rows, "runs")
     late = by_itself <= 0 and by_hand > 0
@@ -75,15 +77,55 @@ def _tensorflow(evidence: EvidenceCollector) -> Verdict:
     what = Message("given back: {seconds} s later", seconds=seconds)
     row = metered(evidence, policy.RETURNED_BYTES, subject=GROWTH, after=after)
     later = evidence.show("later", what, row)
-    returns = later > _LITTLE * live
+    idle = later > _LITTLE * live
+    by_need, needed, cause = _when_needed(evidence, idle)
     return evidence.verdict(
-        Ruling.of(returns and dropped < _MOST * later, in_part=returns),
-        Message(
-            "TensorFlow: of {live} dropped, {dropped} go back at once and {later} {seconds} s "
-            "later, with growth.",
-            seconds=seconds,
+        Ruling.of(idle and dropped < _MOST * later, in_part=idle or by_need),
+        sentences(
+            Message(
+                "TensorFlow: of {live} dropped, {dropped} go back at once and {later} {seconds} s "
+                "later, with growth.",
+                seconds=seconds,
+            ),
+            needed,
         ),
-        Message("BFC keeps its regions until the process ends."),
+        cause,
+    )
+
+
+def _when_needed(evidence: EvidenceCollector, idle: bool) -> tuple[bool, Text, Text]:
+    """Take what goes back when the next request would not fit as evidence, where it was tried.
+
+    Return whether anything does, the sentence on it, and the cause.
+    """
+    if not evidence.rows(policy.RELEASE_FAILED, subject=GROWTH):
+        return (
+            False,
+            Message("What goes back when the next request would not fit was not measured here."),
+            "" if idle else Message("BFC releases nothing on idleness."),
+        )
+    where = {"subject": GROWTH, "collection": policy.DEFAULT}
+    what = Message("larger request failed (1: yes)")
+    failed = evidence.show("failed", what, evidence.row(policy.RELEASE_FAILED, **where))
+    without = evidence.rows(policy.RELEASE_FAILED, subject=GROWTH, collection=policy.OFF)
+    if failed:
+        return (
+            False,
+            Message("A request that needs that memory fails all the same."),
+            "" if idle else Message("BFC keeps its regions until the process ends."),
+        )
+    what = Message("released for a request that would not fit")
+    released = evidence.show("released", what, evidence.row(policy.RELEASED_BYTES, **where))
+    sentence: Text = Message("For a request that would not fit, {released} go back at once.")
+    if without and evidence.show(
+        "without", Message("it failed without garbage collection (1: yes)"), without[0]
+    ):
+        off = Message("With TF_ENABLE_GPU_GARBAGE_COLLECTION=false that request fails.")
+        sentence = sentences(sentence, off)
+    return (
+        released > 0,
+        sentence,
+        Message("BFC frees regions that are wholly free when the driver refuses another one."),
     )
 
 

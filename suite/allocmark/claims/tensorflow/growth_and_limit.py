@@ -37,7 +37,7 @@ def _growth(evidence: EvidenceCollector) -> Verdict:
             "In {steps} steps, the largest {largest}: up to {beyond} more than needed on the way "
             "to {live}."
         ),
-        Message("Regions double in size as they are taken, and none is returned."),
+        Message("Regions double in size as they are taken."),
     )
 
 
@@ -69,6 +69,35 @@ def _limit(evidence: EvidenceCollector) -> Verdict:
             "The limit is the size of BFC's region. Context, modules and libraries lie outside it, "
             "and the whole region is taken at once."
         ),
+    )
+
+
+@partial(
+    Claim,
+    id="tf-both",
+    place=(Section.TENSORFLOW, 11),
+    statement=Message("The printed code sets growth, then a limit, and both are in force."),
+    experiments=(policy.EXPERIMENT,),
+)
+def _both_settings(evidence: EvidenceCollector) -> Verdict:
+    code = {"subject": LIMIT, "setting": policy.LIMIT_AFTER_GROWTH}
+    what = Message("an error was raised (1: yes)")
+    refused = evidence.show("refused", what, evidence.row(policy.SETTING_REFUSED, **code))
+    what = Message("taken by the first tensor of 1 MiB")
+    taken = evidence.show("taken", what, evidence.row(policy.COMBINED_FIRST_TENSOR_BYTES, **code))
+    what = Message("memory_limit that was set")
+    limit = evidence.show("limit", what, evidence.row(policy.LIMIT_BYTES, subject=LIMIT))
+    grows = taken <= _LITTLE * limit
+    raised = Message("An error is raised, and") if refused else Message("No error is raised, and")
+    return evidence.verdict(
+        Ruling.of(not refused and grows, in_part=not refused and taken <= (1 + _LITTLE) * limit),
+        Message(
+            "{raised} the first tensor of 1 MiB takes {taken} under a limit of {limit}.",
+            raised=raised,
+        ),
+        Message("Both settings are in force.")
+        if grows
+        else Message("A device with a memory_limit takes its whole region: growth is dropped."),
     )
 
 

@@ -10,7 +10,7 @@ from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import positives
 from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
 from allocmark.schema.metrics import tensorflow_policy as policy
-from allocmark.system.message import Message, sentences
+from allocmark.system.message import Message, Text, sentences
 
 _NOTHING = 0.01
 """Of what a second process needs: up to this share of it is nothing."""
@@ -39,11 +39,11 @@ def _two_greedy(evidence: EvidenceCollector) -> Verdict:
     cause = Message("What the first has taken is lost to all others, used or not.")
     if not nothing:
         cause = Message(
-            "What the first has taken is lost to all others, used or not; but it leaves some of "
-            "the card, and that is what others get."
+            "What the first has taken is lost to all others, used or not. What others get is what "
+            "it leaves of this GPU."
         )
     return evidence.verdict(
-        Ruling.of(failed == tried and nothing, in_part=failed > 0), sentences(fail, got), cause
+        Ruling.of(failed == tried, in_part=failed > 0), sentences(fail, got), cause
     )
 
 
@@ -83,11 +83,21 @@ def _two_growth(evidence: EvidenceCollector) -> Verdict:
     evidence.show(
         "second_live", what, evidence.row(policy.PAIR_LIVE_BYTES, process=policy.SECOND, **pair)
     )
+    idle: Text = ""
+    if rows := evidence.rows(policy.RETURNED_BYTES, subject=GROWTH, after=policy.AFTER_1_S):
+        what = Message("released by an idle process within 1 s")
+        if evidence.derive("idle", what, max, rows, "bytes") == 0:
+            idle = Message("A process that idles releases nothing to the other.")
     return evidence.verdict(
         Ruling.of(failed == 0),
-        Message(
-            "Two growing processes: the second gets {second_live} of tensors. It holds as long as "
-            "both fit at their peaks, since neither returns anything."
+        sentences(
+            Message(
+                "Two growing processes: the second gets {second_live} of tensors, both sets "
+                "together being smaller than this GPU."
+            )
+            if failed == 0
+            else Message("Two growing processes: the second gets {second_live} of tensors."),
+            idle,
         ),
         Message("Each takes regions only as its own tensors need them."),
     )

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator
-from allocmark.allocators.tensorflow_gpu import LIMIT, MODES
+from allocmark.allocators.tensorflow_gpu import DRIVER_POOL, LIMIT, MODES
 from allocmark.experiments.core.experiment import Profile, refuse_missing
 from allocmark.experiments.core.parts import ExperimentOfParts
 from allocmark.experiments.core.request import Request
@@ -24,6 +24,7 @@ from allocmark.experiments.shared.framework_programs import OTHER_WAYS, SUBJECTS
 from allocmark.experiments.tensorflow_policy.limits import COMBINATIONS, Combined, Virtual
 from allocmark.experiments.tensorflow_policy.pairs import Pairs
 from allocmark.experiments.tensorflow_policy.points import Points
+from allocmark.experiments.tensorflow_policy.release import Release
 from allocmark.experiments.tensorflow_policy.steps import Cold, Steps, WithoutRetry
 from allocmark.machine.frameworks import why_absent
 from allocmark.schema.metrics import tensorflow_policy as metrics
@@ -37,7 +38,7 @@ class TensorFlowPolicy(ExperimentOfParts):
 
     name = metrics.EXPERIMENT
     order = 80
-    parts = (Cold, Points, Steps, WithoutRetry, Virtual, Combined, Pairs)
+    parts = (Cold, Points, Steps, WithoutRetry, Release, Virtual, Combined, Pairs)
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
         """Return the modes and torch; no allocator of the suite's has a part in it.
@@ -66,6 +67,9 @@ def _parameters(subject: str, profile: Profile) -> list[dict[str, Any]]:
         *([{"part": Cold.name}] * (_COLD_FULL if full else _COLD_QUICK)),
         {"part": Points.name, "way": way, "quick": not full},
     ]
+    if subject in MODES and subject != DRIVER_POOL:
+        collections = (metrics.DEFAULT, metrics.OFF)
+        chosen += [{"part": Release.name, "collection": one} for one in collections]
     if not full:
         return chosen
     chosen.append({"part": Steps.name})

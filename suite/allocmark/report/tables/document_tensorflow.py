@@ -23,6 +23,7 @@ _MODES = statements(
     (Message("BFC: when"), Message("merges when nothing fits"), "tf-bfc-when", "merges"),
     (Message("growth"), Message("takes memory as needed"), "tf-growth", "beyond"),
     (Message("memory_limit=4096"), Message("limits it to 4 GB"), "tf-limit", "held"),
+    (Message("its code"), Message("growth, then a limit: both"), "tf-both", "taken"),
     (Message("which to use"), Message("growth"), "growth-best", "worse"),
     (Message("two models, greedy"), Message("the other one gets nothing"), "two-models", "got"),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from allocmark.allocators.tensorflow_gpu import MODES
 from allocmark.report.axes import METER, POINT
 from allocmark.report.table_spec import TableSpec
 from allocmark.schema.metrics import multi_gpu as metrics
@@ -42,7 +43,7 @@ def _held(value: object) -> Text:
     return names.get(str(value).rpartition("_")[2]) or plain(value)
 
 
-_MODE = Key("subject", Message("mode"), order=("tf-greedy", "tf-growth", "tf-limit", "tf-async"))
+_MODE = Key("subject", Message("mode"), order=tuple(MODES))
 _PROGRAM = Key("subject", Message("program"), order=("torch", "torch-expandable"))
 _GPU = Key("gpu", Message("GPU"), _gpu)
 _PEER = Key("peer", show=_of_gpu)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from allocmark.claims.core.claim import Judgement
+from allocmark.experiments.shared.framework_programs import SUBJECTS
 from allocmark.report.axes import METER, POINT
 from allocmark.report.table_spec import TableSpec, made
 from allocmark.schema import notes
@@ -23,7 +24,7 @@ def _then(value: object) -> Text:
     return Message("then {mode}", mode=plain(value))
 
 
-_ORDER = ("tf-greedy", "tf-growth", "tf-limit", "tf-async", "torch")
+_ORDER = SUBJECTS
 _MODE = Key("subject", Message("mode"), order=_ORDER)
 _FIRST = Key("subject", Message("first"), order=_ORDER)
 _SECOND = Key("second", show=_then, order=_ORDER)
@@ -162,6 +163,23 @@ _SPECS = (
         METRIC,
         about=Message("Retry off: TensorFlow was told not to wait for memory."),
         name="past-limit",
+    ),
+    TableSpec(
+        [
+            metrics.RELEASE_DROPPED_BYTES,
+            metrics.RELEASE_REQUEST_BYTES,
+            metrics.RELEASE_FAILED,
+            metrics.RELEASED_BYTES,
+        ],
+        Message("A request that would not fit beside what was dropped"),
+        (_MODE, Key("collection", Message("garbage collection"))),
+        METRIC,
+        about=Message(
+            "Within 2 GiB. Off: TF_ENABLE_GPU_GARBAGE_COLLECTION=false. Released: at least so much "
+            "went back to the driver for it."
+        ),
+        name="release",
+        leading=True,
     ),
     TableSpec(
         [metrics.PAIR_FAILED],

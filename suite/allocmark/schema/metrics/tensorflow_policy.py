@@ -21,7 +21,8 @@ POINTS = (IMPORTED, LISTED, CREATED, FIRST_TENSOR, LIVE_PEAK, *AFTER)
 COUNTERS = ALLOCATED, PEAK, RESERVED = ("allocated", "peak allocated", "reserved")
 """Values of ``counter``: the framework's own."""
 DEFAULT, OFF = ("default", "off")
-"""Values of ``retry``: ``off`` is disallow_retry_on_allocation_failure."""
+"""Values of ``retry``, where ``off`` is disallow_retry_on_allocation_failure, and of
+``collection``, where it is TF_ENABLE_GPU_GARBAGE_COLLECTION=false."""
 WHYS = ALL, CONTEXT, REST = ("all", "context", "rest")
 """Values of ``why``: ``all`` is the sum of the others."""
 DEVICES = FIRST, SECOND, BOTH = ("first", "second", "both")
@@ -68,6 +69,19 @@ PAST_LIMIT_FAILED = _exact(
     "past_limit_failed", "1 where a tensor larger than the limit, or the GPU, failed", "retry"
 )
 PAST_LIMIT_SECONDS = _time("past_limit_seconds", "how long that took", "retry")
+RELEASE_DROPPED_BYTES = _exact(
+    "release_dropped_bytes", "tensors dropped, one of 8 MiB kept, before a larger one", "collection"
+)
+RELEASE_REQUEST_BYTES = _exact("release_request_bytes", "that larger tensor", "collection")
+RELEASE_FAILED = _exact(
+    "release_failed", "1 where it failed in 2 GiB of room, too little beside them", "collection"
+)
+RELEASED_BYTES = _sampled(
+    "released_bytes",
+    "what went back to the driver for it, at least",
+    "collection",
+    better="neither",
+)
 SETTING_REFUSED = _exact("setting_refused", "1 where the setting raises an error", "setting")
 COMBINED_FIRST_TENSOR_BYTES = _sampled(
     "combined_first_tensor_bytes", "growth and limit: what a first tensor takes", "setting"
