@@ -33,6 +33,17 @@ class Capability(StrEnum):
     EXACT = "repeats to the byte"
 
 
+class PoolKind(StrEnum):
+    """Whose a private pool is: that decides what becomes of its memory once it is released."""
+
+    GRAPH = "graph"
+    """A captured CUDA graph's own: its memory can be returned at the next trim or retry."""
+    SHARED = "shared"
+    """A handle that several graphs share; as a graph's own."""
+    MEMPOOL = "mempool"
+    """A `MemPool`, which returns what it has cached as it is released."""
+
+
 LAST = 100
 """Place of the allocators that come after those with a place of their own."""
 NOTHING_SET = Message("nothing: its defaults")
@@ -221,6 +232,25 @@ class Allocator(ABC):
     def segment_map(self) -> list[tuple[int, int]] | None:
         """Return bytes and live bytes of each segment held now, None where it tells no map."""
         return None
+
+    def begin_pool(self, pool: int, kind: PoolKind) -> None:
+        """Let allocations go to the private pool of that number, made when it is first named."""
+        raise self.lacks(Capability.PRIVATE_POOLS)
+
+    def end_pool(self) -> None:
+        """Let allocations go to the common pool again."""
+        raise self.lacks(Capability.PRIVATE_POOLS)
+
+    def release_pool(self, pool: int) -> None:
+        """Let go of a private pool that no allocation goes to."""
+        raise self.lacks(Capability.PRIVATE_POOLS)
+
+    def release_pools(self) -> None:
+        """Let go of all private pools; allocations go to the common one."""
+
+    def private_pools(self) -> Mapping[tuple[int, int], int]:
+        """Return the number of each private pool that is not released, by the allocator's id."""
+        return {}
 
     def alloc_shared(self, size_bytes: int, stream: int = 0) -> int:
         """Like `alloc`, for a block that `record_stream` will be called on."""

@@ -7,6 +7,8 @@ A block that another stream will use needs a tensor, since only a tensor can be 
 from __future__ import annotations
 
 import ctypes
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +16,7 @@ from allocmark.allocators.base import (
     Allocator,
     Capability,
     NativeCalls,
+    PoolKind,
     PythonCalls,
     Stats,
     Tier,
@@ -62,6 +65,32 @@ _CACHING = frozenset(
 )
 
 
+_IDS = itertools.count(1 << 40)
+"""Above the ids that torch gives to the pools of this process's own graphs."""
+_BEGINS = ("_cuda_beginAllocateCurrentThreadToPool", "_cuda_beginAllocateToPool")
+_ENDS = ("_cuda_endAllocateToPool", "_cuda_endAllocateCurrentStreamToPool")
+"""torch's entry points for pools, the newest name first."""
+
+
+def _entry_of(torch: ModuleType, names: Sequence[str]) -> Callable[..., None]:
+    entry: Callable[..., None] = next(
+        getattr(torch._C, name) for name in names if hasattr(torch._C, name)
+    )
+    return entry
+
+
+class _PrivatePool:
+    """A private pool by its id; a `MemPool` is held as such, where torch has them (2.5)."""
+
+    def __init__(self, torch: Any, kind: PoolKind) -> None:
+        kept = kind is PoolKind.MEMPOOL and hasattr(torch.cuda, "MemPool")
+        self.mempool: Any = torch.cuda.MemPool() if kept else None
+        # torch tells a graph's own pool from the others by which half of its id is set.
+        number = next(_IDS)
+        own = (number, 0) if kind is PoolKind.GRAPH else (0, number)
+        self.id: tuple[int, int] = own if self.mempool is None else self.mempool.id
+
+
 class TorchCaching(Allocator):
     """PyTorch's allocator under one ``PYTORCH_CUDA_ALLOC_CONF`` (empty: as it comes)."""
 
@@ -93,6 +122,8 @@ class TorchCaching(Allocator):
         self._handles = [0]
         self._tensors: dict[int, Any] = {}
         self._raw: set[int] = set()
+        self._pools: dict[int, _PrivatePool] = {}
+        self._routed: tuple[int, int] | None = None
 
     def alloc(self, size_bytes: int, stream: int = 0) -> int:
         try:
@@ -128,6 +159,38 @@ class TorchCaching(Allocator):
             self._streams.append(made)
             self._handles.append(made.cuda_stream)
         return self._handles[stream]
+
+    def begin_pool(self, pool: int, kind: PoolKind) -> None:
+        begin, end = (_entry_of(self._torch, names) for names in (_BEGINS, _ENDS))
+        if pool not in self._pools:
+            made = self._pools[pool] = _PrivatePool(self._torch, kind)
+            if (
+                made.mempool is None
+            ):  # The first use of an id makes its pool: the owner's reference.
+                begin(self._device, made.id)
+                end(self._device, made.id)
+        self._routed = self._pools[pool].id
+        begin(self._device, self._routed)
+
+    def end_pool(self) -> None:
+        routed, self._routed = self._routed, None
+        if routed is not None:
+            _entry_of(self._torch, _ENDS)(self._device, routed)
+            self._torch._C._cuda_releasePool(self._device, routed)
+
+    def release_pool(self, pool: int) -> None:
+        gone = self._pools.pop(pool)
+        if gone.mempool is None:
+            self._torch._C._cuda_releasePool(self._device, gone.id)
+        gone.mempool = None  # As its last reference goes, it releases its pool itself.
+
+    def release_pools(self) -> None:
+        self.end_pool()
+        for pool in list(self._pools):
+            self.release_pool(pool)
+
+    def private_pools(self) -> Mapping[tuple[int, int], int]:
+        return {pool.id: number for number, pool in self._pools.items()}
 
     def synchronize(self) -> None:
         self._torch.cuda.synchronize(self._device)

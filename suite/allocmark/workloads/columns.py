@@ -57,7 +57,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def loads(content: bytes, kind: str, version: int, what: str) -> Columns:
-    """Return what `dumps` wrote. `what` names the file in errors.
+    """Return what `dumps` wrote, of that version or an older one. `what` names it in errors.
 
     Raises `AllocmarkError` with one sentence for a file that is damaged, foreign or newer.
     """
@@ -70,10 +70,10 @@ def loads(content: bytes, kind: str, version: int, what: str) -> Columns:
         first = json.loads(raw[:end]) if end >= 0 else None
         if not isinstance(first, dict) or first.get("format") != kind:
             raise AllocmarkError(f"{what} is not a file of the format {kind}: record it again")
-        if first["version"] != version:
+        if first["version"] not in range(1, version + 1):
             raise AllocmarkError(
                 f"{what} has version {_shown(first['version'])} of its format, "
-                f"this allocmark reads {version}: upgrade it"
+                f"this allocmark reads up to {version}: upgrade it"
             )
         if not isinstance(first["header"], dict):
             raise ValueError("its header is not an object")

@@ -2,6 +2,7 @@
 
 On top of the container (`columns`), a trace is stored by what repeats in it: an event's block as
 its age (how many blocks were allocated since), a size as its place in the list of different sizes.
+A trace with private pools names their kinds in the header and has version 2; all others stay 1.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
+from allocmark.allocators.base import PoolKind
 from allocmark.schema.documents import write_whole
 from allocmark.system.errors import AllocmarkError
 from allocmark.workloads import columns
 from allocmark.workloads.columns import Columns
-from allocmark.workloads.event_trace import Op, Trace
+from allocmark.workloads.event_trace import NAMES_POOL, WITHOUT_BLOCK, Op, Trace
 
 SUFFIX = ".trace.gz"
 FORMAT = "allocmark-trace"
-VERSION = 1
+VERSION = 2
+_WITHOUT_POOLS = 1
 _BYTES_OF_OP_AND_STREAM = 2
 
 
@@ -29,7 +32,7 @@ def dumps(trace: Trace) -> bytes:
     blocks_so_far = np.cumsum(allocs)
     if not np.array_equal(trace.block[allocs], np.arange(int(allocs.sum()))):
         raise AllocmarkError(f"trace {trace.name} does not number its blocks as they are allocated")
-    with_block = (trace.op != Op.TRIM) & ~allocs
+    with_block = ~np.isin(trace.op, WITHOUT_BLOCK) & ~allocs
     sizes, size_index = np.unique(trace.size[allocs], return_inverse=True)
     stored = {
         "op": trace.op.astype(np.uint8),
@@ -38,7 +41,11 @@ def dumps(trace: Trace) -> bytes:
         "size_index": columns.narrow(size_index),
         "sizes": sizes.astype(np.int64),
     }
-    header = {"name": trace.name, "origin": dict(trace.origin)}
+    header: dict[str, object] = {"name": trace.name, "origin": dict(trace.origin)}
+    if not trace.pools:
+        return columns.dumps(FORMAT, _WITHOUT_POOLS, Columns(header, stored))
+    header["pools"] = [str(kind) for kind in trace.pools]
+    stored["pool"] = columns.narrow(trace.size[np.isin(trace.op, NAMES_POOL)])
     return columns.dumps(FORMAT, VERSION, Columns(header, stored))
 
 
@@ -71,20 +78,27 @@ def _rebuild(stored: Columns, what: str) -> Trace:
     if int(op.max(initial=0)) >= len(Op) or op.itemsize + stream.itemsize > _BYTES_OF_OP_AND_STREAM:
         raise ValueError("it names an event or a stream that cannot be")
     allocs = op == Op.ALLOC
-    with_block = (op != Op.TRIM) & ~allocs
+    with_block = ~np.isin(op, WITHOUT_BLOCK) & ~allocs
+    pool_events = np.isin(op, NAMES_POOL)
+    pool = stored.columns.get("pool", np.zeros(0, np.int64))
     age, size_index = stored.columns["age"], stored.columns["size_index"]
-    if (len(age), len(size_index)) != (with_block.sum(), allocs.sum()):
+    if (len(age), len(size_index), len(pool)) != (
+        *(with_block.sum(), allocs.sum()),
+        pool_events.sum(),
+    ):
         raise ValueError("its columns do not belong together")
     block = np.full(len(op), -1, dtype=np.int64)
     block[allocs] = np.arange(int(allocs.sum()))
     block[with_block] = np.cumsum(allocs)[with_block] - age.astype(np.int64)
-    if int(block[op != Op.TRIM].min(initial=0)) < 0:
+    if int(block[allocs | with_block].min(initial=0)) < 0:
         raise ValueError("an event names a block from before the first")
     size = np.zeros(len(op), dtype=np.int64)
     size[allocs] = stored.columns["sizes"].astype(np.int64)[size_index]
     if int(size.min(initial=0)) < 0:
         raise ValueError("a size is beyond all memory")
+    size[pool_events] = pool
     origin = dict(stored.header["origin"])
-    trace = Trace(what, op.astype(np.uint8), block, size, stream.astype(np.uint8), origin)
+    pools = tuple(map(PoolKind, stored.header.get("pools", ())))
+    trace = Trace(what, op.astype(np.uint8), block, size, stream.astype(np.uint8), origin, pools)
     trace.validate()
     return trace

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from allocmark.allocators import registry
-from allocmark.allocators.base import Allocator, Capability, Stats
+from allocmark.allocators.base import Allocator, Capability, PoolKind, Stats
 from allocmark.allocators.torch_caching import TorchSetting
 from allocmark.experiments.core.experiment import Experiment, Profile
 from allocmark.experiments.core.recorder import Recorder
@@ -65,13 +65,15 @@ _COLUMNS = ("op", "block", "size", "stream")
 
 def save_events(path: Path, trace: Trace) -> None:
     """Write a trace's events for the children, uncompressed: a million must cost no seconds."""
-    np.savez(path, **{name: getattr(trace, name) for name in _COLUMNS})
+    columns = {name: getattr(trace, name) for name in _COLUMNS}
+    np.savez(path, pools=np.array(trace.pools, np.str_), **columns)
 
 
 def load_events(path: Path) -> Trace:
     """Return what `save_events` wrote."""
     with np.load(path, allow_pickle=False) as stored:
-        return Trace(path.stem, *(stored[name] for name in _COLUMNS))
+        pools = tuple(map(PoolKind, stored["pools"].tolist()))
+        return Trace(path.stem, **{name: stored[name] for name in _COLUMNS}, pools=pools)
 
 
 class RecordedJob(Experiment):
@@ -313,7 +315,9 @@ class _Run:
         self._recorder.series(name, {}, kind=kinds, size=sizes, calls=calls)
 
     def _picture(self) -> AddressMap | None:
-        return AddressMap(self._device) if self._draws and self._has_history else None
+        return (
+            AddressMap(self._allocator, self._device) if self._draws and self._has_history else None
+        )
 
     def _map(self, event: int, picture: AddressMap | None) -> None:
         """Draw what is held at that event, and the way there; the allocator is clean."""
@@ -333,7 +337,8 @@ class _Run:
 
     def _send_map(self, held: Sequence[int | None], at: str) -> None:
         if self._has_history:
-            block_map.send(self._recorder, held, self._device, {"at": at})
+            pools = self._allocator.private_pools()
+            block_map.send(self._recorder, held, pools, self._device, {"at": at})
 
     def _leave(self, capacity_bytes: int, ballast: Ballast) -> Allocator:
         self._allocator.restart()

@@ -1,8 +1,9 @@
 """torch's memory by address over the events of a replay, as a picture of few cells.
 
-Series ``address_map``: event, live, cached, split and stuck bytes at some points. Series
+Series ``address_map``: event, live, cached, split, stuck and pool bytes at some points. Series
 ``address_cells``: kind, `CELLS` for each point, lowest address first; addresses that no segment
-ever held are left out. Kinds: 0 not reserved, 1 cached, 2 live, 3 stuck, 4 split.
+ever held are left out. Kinds: 0 not reserved, 1 cached, 2 live, 3 stuck, 4 split, 5 free in a
+private pool.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.experiments.core.recorder import Recorder
 from allocmark.schema.metrics.recording import ADDRESS_CELLS, ADDRESS_MAP
 
 CELLS = 160
 POINTS = 120
-NOTHING, CACHED, LIVE, PENDING, SPLIT = range(5)
+NOTHING, CACHED, LIVE, PENDING, SPLIT, POOL = range(6)
 _STATES = {"inactive": CACHED, "active_allocated": LIVE}
 _MOST_SECONDS = 2.0
 """A snapshot of many blocks takes milliseconds: the picture must not cost more than the replay."""
@@ -28,8 +30,8 @@ Rows = NDArray[np.int64]
 class AddressMap:
     """Takes the map at points of one replay."""
 
-    def __init__(self, device: int) -> None:
-        self._device = device
+    def __init__(self, allocator: Allocator, device: int) -> None:
+        self._allocator, self._device = allocator, device
         self._taken: list[tuple[int, Rows]] = []
         self._seconds = 0.0
 
@@ -38,12 +40,15 @@ class AddressMap:
         if self._seconds > _MOST_SECONDS:
             return
         begin = time.perf_counter()
+        pools = self._allocator.private_pools()
         rows: list[tuple[int, int, int]] = []
         for segment in import_torch().cuda.memory_snapshot():
             if segment["device"] != self._device:
                 continue
             blocks, at = segment["blocks"], segment["address"]
             free = SPLIT if any(b["state"] != "inactive" for b in blocks) else CACHED
+            if tuple(segment.get("segment_pool_id", ())) in pools:
+                free = POOL
             for block in blocks:
                 kind = _STATES.get(block["state"], PENDING)
                 rows.append((at, block["size"], free if kind == CACHED else kind))
@@ -54,12 +59,15 @@ class AddressMap:
     def send(self, recorder: Recorder) -> None:
         """Send what was taken."""
         totals = [
-            [int(rows[rows[:, 2] == kind, 1].sum()) for kind in (LIVE, CACHED, SPLIT, PENDING)]
+            [
+                int(rows[rows[:, 2] == kind, 1].sum())
+                for kind in (LIVE, CACHED, SPLIT, PENDING, POOL)
+            ]
             for _event, rows in self._taken
         ]
-        live, cached, split, stuck = zip(*totals, strict=True) if totals else ((), (), (), ())
+        live, cached, split, stuck, pool = zip(*totals, strict=True) if totals else [()] * 5
         events = [event for event, _rows in self._taken]
-        columns = {"live": live, "cached": cached, "split": split, "stuck": stuck}
+        columns = {"live": live, "cached": cached, "split": split, "stuck": stuck, "pool": pool}
         recorder.series(ADDRESS_MAP, {}, event=events, **columns)
         kinds = cells([rows for _event, rows in self._taken])
         recorder.series(ADDRESS_CELLS, {}, kind=kinds.ravel().tolist())
@@ -77,7 +85,7 @@ def cells(maps: list[Rows]) -> NDArray[np.int64]:
     for place, rows in enumerate(maps):
         inside = np.searchsorted(starts, rows[:, 0], side="right") - 1
         first = before[inside] + rows[:, 0] - starts[inside]
-        shares = [_share(first, rows, kind, edges) for kind in (CACHED, LIVE, PENDING, SPLIT)]
+        shares = [_share(first, rows, kind, edges) for kind in range(CACHED, POOL + 1)]
         nothing = np.diff(edges) - np.sum(shares, axis=0)
         drawn[place] = np.argmax(np.stack([nothing, *shares]), axis=0)
     return drawn

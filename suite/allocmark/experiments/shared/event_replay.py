@@ -21,7 +21,7 @@ from allocmark.cuda import runtime
 from allocmark.system.errors import DeviceOutOfMemoryError
 from allocmark.workloads.event_trace import Op, Trace
 
-_ALLOC_SHARED = len(Op)
+_ALLOC_SHARED = -1
 """In a script: an allocation of a block that another stream will use."""
 _EVENT_DISABLE_TIMING = 2
 
@@ -225,13 +225,17 @@ class _Run:
                     held[block] = allocator.alloc_shared(size, stream)
                     home[block] = stream
                 else:
-                    self._rarer(op, block, stream)
+                    self._rarer(op, block, size, stream)
         except DeviceOutOfMemoryError as error:
             before = self._script.live_bytes[:event]
             return Replay(event, max(before, default=0), 0.0, event, size, str(error))
         return None
 
-    def _rarer(self, op: int, block: int, stream: int) -> None:
+    def _rarer(self, op: int, block: int, size: int, stream: int) -> None:
+        if op >= Op.POOL_BEGIN:
+            if Capability.PRIVATE_POOLS in self._allocator.capabilities:
+                self._route(op, size)
+            return
         if op == Op.TRIM:
             # Without a cache there is nothing to release, and the program's call does nothing.
             if Capability.CACHE in self._allocator.capabilities:
@@ -244,12 +248,21 @@ class _Run:
         else:
             self._waits.wait(self._home[block], stream)
 
+    def _route(self, op: int, pool: int) -> None:
+        if op == Op.POOL_BEGIN:
+            self._allocator.begin_pool(pool, self._script.trace.pools[pool - 1])
+        elif op == Op.POOL_END:
+            self._allocator.end_pool()
+        else:
+            self._allocator.release_pool(pool)
+
     def free_all(self) -> None:
-        """Free what is still held."""
+        """Free what is still held, and let go of private pools."""
         for block, address in enumerate(self.held):
             if address is not None:
                 self.held[block] = None
                 self._allocator.free(address, self._home[block])
+        self._allocator.release_pools()
         self._waits.close()
 
 

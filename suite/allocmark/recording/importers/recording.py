@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from allocmark.allocators.base import PoolKind
 from allocmark.workloads.event_trace import Trace
 
 
@@ -37,9 +38,10 @@ class FailedRequest:
 class BlockMap:
     """Segments and blocks of an allocator at one event, by address.
 
-    `segments`: int64 rows of address, size, stream. `blocks`: int64 rows of address, size,
-    requested bytes, state (0 free, 1 live, 2 freed but another stream may still use it), block of
-    the trace (-1 where none is known).
+    `segments`: int64 rows of address, size, stream, pool (its number in the trace, 0 for the common
+    one and for a released one, whose free segments can be returned). `blocks`: int64 rows of
+    address, size, requested bytes, state (0 free, 1 live, 2 freed but another stream may still use
+    it), block of the trace (-1 where none is known).
     """
 
     event: int
@@ -92,7 +94,9 @@ class Recording:
         return self.stacks[place] if place >= 0 else ()
 
 
-def imported_trace(file: str, rows: Sequence[Sequence[int]]) -> Trace:
+def imported_trace(
+    file: str, rows: Sequence[Sequence[int]], pools: Sequence[PoolKind] = ()
+) -> Trace:
     """Return rows of op, block, size and stream as the trace of a file of that name."""
     op, block, size, stream = np.array(rows, dtype=np.int64).reshape(-1, 4).T
     return Trace(
@@ -102,4 +106,5 @@ def imported_trace(file: str, rows: Sequence[Sequence[int]]) -> Trace:
         size=size.copy(),
         stream=stream.astype(np.uint8),
         origin={"kind": "imported", "file": file},
+        pools=pools,
     )

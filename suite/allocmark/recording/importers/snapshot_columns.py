@@ -3,8 +3,8 @@
 Sources: ``torch.cuda.memory._snapshot`` and ``torch/csrc/cuda/memory_snapshot.cpp`` of the
 releases 2.1 to 2.14. What differs between them: ``time_us`` came in 2.2, ``allocator_settings``
 in 2.1, a block's ``address`` and ``requested_size`` in 2.1; what waits for a stream was called
-``active_pending_free`` before it was ``active_awaiting_free``. A list without more is what
-``memory_snapshot()`` returns: segments, no history.
+``active_pending_free`` before it was ``active_awaiting_free``; an entry's ``pool_id`` came in 2.12.
+A list without more is what ``memory_snapshot()`` returns: segments, no history.
 """
 
 from __future__ import annotations
@@ -43,10 +43,13 @@ class NotASnapshotError(Exception):
 def convert(data: Any, file_bytes: int) -> tuple[dict[str, Any], dict[str, NDArray[np.int64]]]:
     """Return a snapshot's header (plain values) and its columns, ``<device>.<table>.<column>``.
 
-    Tables: ``entries`` (action, addr, size, stream, time_us, stack, trims), ``segments`` (address,
-    size, stream, pool, expandable), ``blocks`` (address, size, requested, state, stream, stack).
+    Tables: ``entries`` (action, addr, size, stream, time_us, stack, trims, pool), ``segments``
+    (address, size, stream, pool, expandable), ``blocks`` (address, size, requested, state, stream,
+    stack).
     A stack is the place in the header's ``stacks``, -1 for none; ``trims`` says whether it leads
-    through ``empty_cache`` (0 or 1), or that no stack was recorded. Raises `NotASnapshotError`.
+    through ``empty_cache`` (0 or 1), or that no stack was recorded. A private pool is its place in
+    the header's ``pools`` and one; 0 is the common pool, -1 stands where an entry tells none.
+    Raises `NotASnapshotError`.
     """
     if isinstance(data, list):
         data = {"segments": data}
@@ -97,6 +100,7 @@ class _Reader:
         self._most = file_bytes // _FEWEST_BYTES_OF_AN_ENTRY + 1
         self._seen = 0
         self._stacks = _Stacks()
+        self._pools: dict[tuple[int, int], int] = {}
         self._segments: defaultdict[int, list[tuple[int, ...]]] = defaultdict(list)
         self._blocks: defaultdict[int, list[tuple[int, ...]]] = defaultdict(list)
         self._columns: Columns = {}
@@ -105,13 +109,12 @@ class _Reader:
 
     def segment(self, segment: Mapping[str, Any]) -> None:
         device = int(segment.get("device", 0))
-        pool = segment.get("segment_pool_id") or (0, 0)
-        private = int(any(int(part) for part in pool))
+        pool = self._pool(segment.get("segment_pool_id"))
         address, stream = _number(segment["address"]), _number(segment["stream"])
         expandable = int(bool(segment.get("is_expandable", False)))
         size = _number(segment["total_size"])
         end = address + size
-        self._segments[device].append((address, size, stream, private, expandable))
+        self._segments[device].append((address, size, stream, pool, expandable))
         blocks = self._blocks[device]
         self._count(len(segment["blocks"]) + 1)
         at = address
@@ -124,6 +127,12 @@ class _Reader:
             state = STATES.index(_OLD_STATES.get(block["state"], block["state"]))
             blocks.append((at, size, requested, state, stream, self._stack_of(block)))
             at += size
+
+    def _pool(self, given: Any) -> int:
+        first, second = map(_number, given or (0, 0))
+        if not first and not second:
+            return 0
+        return self._pools.setdefault((first, second), len(self._pools) + 1)
 
     def _stack_of(self, block: Mapping[str, Any]) -> int:
         frames = block.get("frames")
@@ -148,6 +157,7 @@ class _Reader:
             "stream": [e["stream"] for e in entries],
             "time_us": [e.get("time_us", 0) for e in entries],
             "stack": [place(e.get("frames")) for e in entries],
+            "pool": [self._pool(e["pool_id"]) if "pool_id" in e else -1 for e in entries],
         }
         for name, values in columns.items():
             column = _column(values)
@@ -169,6 +179,7 @@ class _Reader:
         return {
             "devices": {str(d): self._devices.get(d, 0) for d in sorted(devices)},
             "stacks": self._stacks.kept,
+            "pools": list(self._pools),
             "settings": _mapping(data, "allocator_settings"),
             "allocmark": _mapping(data, "allocmark"),
             "other_actions": self._others,

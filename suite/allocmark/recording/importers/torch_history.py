@@ -8,14 +8,17 @@ which order those were allocated is not known; they come first, by address.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from allocmark.recording.importers import torch_pools
 from allocmark.recording.importers.recording import FailedRequest
 from allocmark.recording.importers.snapshot_columns import ACTIONS, STATES, TRIMS_UNKNOWN
 from allocmark.recording.importers.snapshot_file import SnapshotFile
+from allocmark.recording.importers.torch_pools import GROWS, SHRINKS, Pools
 from allocmark.system.errors import AllocmarkError
 from allocmark.workloads.event_trace import Op
 
@@ -23,14 +26,13 @@ _MOST_STREAMS = 256
 _ONE_CALL_US = 5
 """A free is requested and completes in one call within a microsecond, unless interrupted."""
 _CODE = {name: code for code, name in enumerate(ACTIONS)}
-_GROWS = (_CODE["segment_alloc"], _CODE["segment_map"])
-_SHRINKS = (_CODE["segment_free"], _CODE["segment_unmap"])
 
 
 @dataclass(slots=True)
 class Events:
     """The events of a history, ready to become a trace; what was odd about it in counts."""
 
+    pools: Pools
     rows: list[tuple[int, int, int, int]] = field(default_factory=list)
     """op, block, size, stream."""
     stacks: list[int] = field(default_factory=list)
@@ -62,18 +64,20 @@ def events_of(file: SnapshotFile, device: int, retries: int | None = None) -> Ev
     entries = {name: file.column(device, "entries", name).tolist() for name in names}
     kept = len(entries["action"])
     if kept == 0 or (kept == 1 and len(file.column(device, "segments", "size"))):
-        events = _Walk(file, device).go({name: [] for name in names})
+        pools = torch_pools.of_final_map(file, device)
+        events = _Walk(file, device, pools).go({name: [] for name in names})
         events.has_history = False
         return events
     if retries is not None and retries >= _releases_without_stack(entries):
         entries["trims"] = [max(0, trims) for trims in entries["trims"]]
-    return _Walk(file, device).go(entries)
+    return _Walk(file, device, torch_pools.follow(file, device)).go(entries)
 
 
 class _Walk:
-    def __init__(self, file: SnapshotFile, device: int) -> None:
-        self._file, self._device = file, device
-        self._out = Events()
+    def __init__(self, file: SnapshotFile, device: int, pools: Pools) -> None:
+        self._file, self._device, self._pools = file, device, pools
+        self._out = Events(pools)
+        self._pool = 0
         self._streams: dict[int, int] = {0: 0}  # The default stream is 0 everywhere.
         self._blocks: list[tuple[int, int]] = []  # Size and stream of each.
         self._late: set[int] = set()  # Blocks freed in a later call than asked for.
@@ -88,14 +92,21 @@ class _Walk:
         alloc, oom = _CODE["alloc"], _CODE["oom"]
         requested = _CODE["free_requested"]
         rows, stacks, block_at = out.rows, out.stacks, out.block_at
+        pool_of, released = self._pools.of_entry, self._pools.released
+        dropped = self._pools.dropped
         asked = _Asked()
         in_trim = in_release = False
         reserved = reserved_over_entries(self._file, self._device)[0].tolist()
         # Without a history the one entry is passed over.
-        for entry in zip(*entries.values(), reserved, strict=bool(entries["action"])):
+        rows_of_entries = zip(*entries.values(), reserved, strict=bool(entries["action"]))
+        for place, entry in enumerate(rows_of_entries):
             action, address, size, stream, stack, trims, time_us, held = entry
+            if released and place in released:
+                self._release(released[place])
             if action == alloc:
                 self._free_unseen(address)
+                if pool_of and pool_of[place] != self._pool:
+                    self._route(pool_of[place])
                 block_at[address] = block = len(stacks)
                 stacks.append(stack)
                 self._blocks.append((size, self._stream(stream)))
@@ -111,15 +122,17 @@ class _Walk:
                         if waited or (waited is None and time_us - asked.time_us > _ONE_CALL_US):
                             self._late.add(freed)
             elif action == oom:
+                self._route(pool_of[place] if pool_of else 0)
                 self._fail(address, size, stream, stack, held)
             # What the program gave back by hand, once for a row of segments.
-            gives_back = action in _SHRINKS and trims != 0
+            gives_back = action in SHRINKS and trims != 0
             if gives_back and not in_trim:
+                self._route(0)
                 rows.append((int(Op.TRIM), -1, 0, 0))
                 out.trims += 1
                 out.trims_without_stack += trims == TRIMS_UNKNOWN
             in_trim = gives_back
-            by_itself = action in _SHRINKS and trims == 0
+            by_itself = action in SHRINKS and trims == 0 and place not in dropped
             out.given_back += by_itself and not in_release
             in_release = by_itself
             if action == requested:
@@ -142,6 +155,7 @@ class _Walk:
         out = self._out
         for address in sorted(found):
             size, stream, stack = found[address]
+            self._route(self._pools.before.pool(address))
             out.block_at[address] = len(out.stacks)
             out.rows.append((0, len(out.stacks), size, self._stream(stream)))
             out.stacks.append(stack)
@@ -149,6 +163,20 @@ class _Walk:
             out.before_bytes += size
             out.before_with_stack += stack >= 0
         out.before_blocks = len(found)
+
+    def _route(self, pool: int) -> None:
+        """Let allocations go to that pool."""
+        if pool == self._pool:
+            return
+        if self._pool:
+            self._out.rows.append((int(Op.POOL_END), -1, 0, 0))
+        if pool:
+            self._out.rows.append((int(Op.POOL_BEGIN), -1, pool, 0))
+        self._pool = pool
+
+    def _release(self, pools: Sequence[int]) -> None:
+        self._route(0)
+        self._out.rows += [(int(Op.POOL_RELEASE), -1, pool, 0) for pool in pools]
 
     def _free_unseen(self, address: int) -> None:
         """Free a block whose address is given out again: its end was not recorded."""
@@ -259,7 +287,7 @@ def reserved_over_entries(file: SnapshotFile, device: int) -> tuple[NDArray[np.i
     """
     action = file.column(device, "entries", "action")
     size = file.column(device, "entries", "size")
-    grows, shrinks = np.isin(action, _GROWS), np.isin(action, _SHRINKS)
+    grows, shrinks = np.isin(action, GROWS), np.isin(action, SHRINKS)
     change = np.where(grows, size, 0) - np.where(shrinks, size, 0)
     after = np.cumsum(change)
     held = int(file.column(device, "segments", "size").sum())

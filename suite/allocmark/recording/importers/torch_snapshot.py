@@ -13,6 +13,7 @@ from allocmark.recording.importers.recording import BlockMap, Recording, importe
 from allocmark.recording.importers.snapshot_columns import ACTIONS
 from allocmark.recording.importers.snapshot_file import SnapshotFile
 from allocmark.recording.importers.torch_history import Events, events_of, reserved_over_entries
+from allocmark.recording.importers.torch_pools import Pools
 from allocmark.system.errors import AllocmarkError
 from allocmark.system.units import format_bytes, format_count
 from allocmark.workloads.event_trace import Op
@@ -32,7 +33,7 @@ def read(path: Path, device: int | None = None) -> Recording:
             "or recorded before it allocated anything?"
         )
     changed = torch_settings.doubts(file, chosen)
-    trace = imported_trace(path.name, events.rows)
+    trace = imported_trace(path.name, events.rows, tuple(events.pools.kinds))
     return Recording(
         source=f"torch snapshot {path.name}",
         device=chosen,
@@ -98,8 +99,7 @@ def _counted(file: SnapshotFile, device: int, events: Events) -> dict[str, int]:
     counted = {"reserved_bytes": held, "peak_reserved_bytes": most}
     if not file.column(device, "segments", "expandable").any():  # torch counts those as none.
         counted |= {"segments": segments, "peak_segments": most_segments}
-    pools = file.column(device, "segments", "pool").any()
-    if events.given_back and not pools and not _collects_garbage(file):
+    if events.given_back and not _collects_garbage(file):
         counted["given_back"] = events.given_back
     if events.failed:
         counted["ooms"] = len(events.failed)
@@ -120,7 +120,9 @@ def _stats(file: SnapshotFile, device: int) -> dict[str, int]:
 
 
 def _end_map(file: SnapshotFile, device: int, events: Events) -> BlockMap | None:
-    segments = [file.column(device, "segments", name) for name in ("address", "size", "stream")]
+    segments = [
+        file.column(device, "segments", name) for name in ("address", "size", "stream", "pool")
+    ]
     if not len(segments[0]):
         return None
     wanted = ("address", "size", "requested", "state")
@@ -163,10 +165,7 @@ def _causes(file: SnapshotFile, device: int, events: Events, changed: Sequence[s
         causes.append(
             "what was cached before the history begins, and how it was split, is not known"
         )
-    if file.column(device, "segments", "pool").any():
-        causes.append(
-            "segments of private pools (CUDA graphs, MemPool) are replayed as common ones"
-        )
+    causes += _pool_doubts(events.pools)
     if events.waited:
         waited = format_count(events.waited, "free")
         causes.append(
@@ -248,11 +247,7 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
             "stack says whether by empty_cache or by torch itself, short of memory: empty_cache is "
             "assumed"
         )
-    if file.column(device, "segments", "pool").any():
-        doubts.append(
-            "some segments belong to private pools (CUDA graphs, MemPool), and the history does "
-            "not say whose an allocation was: they are replayed in the common pool"
-        )
+    doubts += _pool_doubts(events.pools)
     if file.header["other_actions"]:
         names = ", ".join(sorted(file.header["other_actions"])[:5])
         doubts.append(f"entries of kinds not known here were passed over: {names}")
@@ -264,6 +259,28 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
         doubts.append(
             f"alive by the history and not in the final map: {format_count(missing, 'block')}; the "
             "history was stopped before the snapshot, or left out frees"
+        )
+    return doubts
+
+
+def _pool_doubts(pools: Pools) -> list[str]:
+    """Say what is inferred of private pools, where the entries do not tell."""
+    doubts = []
+    if pools.segments_not_told and any(pools.of_entry):
+        doubts.append(
+            "returned before the end, and torch before 2.12 does not tell from which pool: "
+            f"{format_count(pools.segments_not_told, 'segment')}; the common one is assumed"
+        )
+    if pools.failed_in_empty:
+        doubts.append(
+            "the request that failed left segments cached in the common pool, which torch returns "
+            "before it fails, except while allocations go to a private pool (use_mem_pool, a "
+            "graph's capture): it is replayed in a private pool of its own"
+        )
+    elif pools.failed_assumed:
+        doubts.append(
+            "the request that failed is replayed in the private pool of the allocation before it: "
+            "torch before 2.12 does not tell its pool"
         )
     return doubts
 
