@@ -9,11 +9,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocmark.recording.importers.recording import BlockMap, FailedRequest, Recording
+from allocmark.allocators.base import PoolKind
+from allocmark.recording.importers.recording import (
+    BlockMap,
+    FailedRequest,
+    Recording,
+    imported_trace,
+)
 from allocmark.replays import breakdown_svg, breakdown_words
 from allocmark.replays.breakdown_svg import Line
 from allocmark.replays.memory_breakdown import Pin, break_down
-from allocmark.workloads.event_trace import Trace
+from allocmark.workloads.event_trace import Op, Trace
 
 MIB = 1 << 20
 
@@ -28,7 +34,11 @@ def recording(*stacks: int) -> Recording:
 
 def crafted() -> BlockMap:
     """One segment all free, one pinned by two blocks, one with a block that waits."""
-    segments = [(1000 * MIB, 20 * MIB, 0), (100 * MIB, 20 * MIB, 0), (200 * MIB, 10 * MIB, 0)]
+    segments = [
+        (1000 * MIB, 20 * MIB, 0, 0),
+        (100 * MIB, 20 * MIB, 0, 0),
+        (200 * MIB, 10 * MIB, 0, 0),
+    ]
     blocks = [
         (100 * MIB, 20 * MIB, 0, 0, -1),
         (200 * MIB, 8 * MIB, 0, 0, -1),
@@ -107,29 +117,40 @@ def test_the_programs_own_lines_come_before_torchs() -> None:
 
 @given(
     st.lists(
-        st.lists(st.tuples(st.integers(1, 50), st.integers(0, 2)), min_size=1, max_size=6),
+        st.tuples(
+            st.integers(0, 2),
+            st.lists(st.tuples(st.integers(1, 50), st.integers(0, 2)), min_size=1, max_size=6),
+        ),
         min_size=1,
         max_size=6,
     )
 )
-def test_the_parts_add_up_and_can_be_drawn(shape: list[list[tuple[int, int]]]) -> None:
+def test_the_parts_add_up_and_can_be_drawn(
+    shape: list[tuple[int, list[tuple[int, int]]]],
+) -> None:
     segments, blocks, address = [], [], 1 << 30
-    for held in shape:
-        segments.append((address, sum(size for size, _ in held) * 512, 0))
+    for pool, held in shape:
+        segments.append((address, sum(size for size, _ in held) * 512, 0, pool))
         at = address
         for size, state in held:
             blocks.append((at, size * 512, size * 512 if state else 0, state, -1))
             at += size * 512
         address = at + 4096  # A gap: addresses do not follow each other.
     found = BlockMap(0, np.array(segments, np.int64), np.array(blocks, np.int64))
-    memory = break_down(found, recording())
+    run = recording()
+    run = replace(run, trace=replace(run.trace, pools=(PoolKind.GRAPH, PoolKind.MEMPOOL)))
+    memory = break_down(found, run)
     parts = (
         memory.live_bytes
         + memory.cached_bytes
         + memory.inactive_split_bytes
         + memory.pending_free_bytes
+        + memory.private_pool_free_bytes
     )
     assert parts == memory.reserved_bytes
+    assert sum(pool.free_bytes for pool in memory.pools) == memory.private_pool_free_bytes
+    held_by_pools = sum(size for _, size, _, pool in segments if pool)
+    assert sum(pool.reserved_bytes for pool in memory.pools) == held_by_pools
     ElementTree.fromstring(breakdown_svg.segment_map(found))
 
 
@@ -142,6 +163,33 @@ def test_the_map_shows_each_kind_in_its_share() -> None:
     total = sum(wide.values())
     for kind, mib in {"live": 4, "cached": 20, "stuck": 2, "split": 24}.items():
         assert abs(wide[kind] / total - mib / 50) < 0.01
+
+
+def test_pool_memory_belongs_to_its_owner() -> None:
+    """A graph's segment is all free, and the place of its largest request is told."""
+    crafted_map = crafted()
+    crafted_map.segments[0, 3] = 1  # The one of 20 MiB that is pinned by two blocks.
+    crafted_map.segments[1, 3] = 2  # The one that is all free.
+    begin, end = (Op.POOL_BEGIN, -1, 2, 0), (Op.POOL_END, -1, 0, 0)
+    rows = [begin, (0, 0, MIB, 0), (0, 1, 20 * MIB, 0), end, (0, 2, 30 * MIB, 0)]
+    trace = imported_trace("s", rows, (PoolKind.MEMPOOL, PoolKind.GRAPH))
+    run = replace(recording(0, 1, 1), trace=trace)
+    memory = break_down(crafted_map, run)
+    assert (memory.cached_bytes, memory.inactive_split_bytes) == (0, 8 * MIB)
+    assert memory.private_pool_free_bytes == 36 * MIB
+    assert memory.largest_free_bytes == 8 * MIB  # For a request to the common pool.
+    lines = breakdown_words.sentences(memory, "torch-native", False, run)
+    assert lines[0].endswith(
+        "36 MiB free in private pools (for their owner only, stays while that lives)"
+    )
+    assert lines[1:3] == [
+        "Private pool of a MemPool, or shared by CUDA graphs: 20 MiB in 1 segment (4 MiB live)",
+        "Private pool of a CUDA graph: 20 MiB in 1 segment (0 B live), its largest request 20 MiB "
+        "of model.py:2 step",
+    ]
+    drawn = ElementTree.fromstring(breakdown_svg.segment_map(crafted_map))
+    kinds = {rect.attrib["class"] for rect in drawn.iter("{http://www.w3.org/2000/svg}rect")}
+    assert kinds == {"live", "stuck", "split", "pool"}
 
 
 def test_curves_escape_names_and_leave_out_a_limit_far_above() -> None:

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allocmark.allocators.base import PoolKind
 from allocmark.system.errors import AllocmarkError
 from allocmark.workloads import columns, placement_file, seeded, trace_file
 from allocmark.workloads.columns import Columns
-from allocmark.workloads.event_trace import Op, Trace
+from allocmark.workloads.event_trace import WITHOUT_BLOCK, Op, Trace
 from allocmark.workloads.history import Placement
 
 COLUMNS = ("op", "block", "size", "stream")
@@ -26,13 +27,23 @@ def traces(draw: st.DrawFn) -> Trace:
     """Draw any valid trace, blocks left alive included."""
     events: list[tuple[int, int, int, int]] = []
     alive: list[int] = []
-    blocks = 0
+    pools = draw(st.lists(st.sampled_from(list(PoolKind)), max_size=3))
+    living = list(range(1, len(pools) + 1))
+    blocks = routed = 0
     for _ in range(draw(st.integers(0, 60))):
         op = draw(st.sampled_from(list(Op)))
         stream = draw(st.integers(0, 255))
         if op == Op.TRIM:
             events.append((op, -1, 0, stream))
-        elif op == Op.ALLOC or not alive:
+        elif op == Op.POOL_BEGIN and living and not routed:
+            routed = draw(st.sampled_from(living))
+            events.append((op, -1, routed, stream))
+        elif op == Op.POOL_END and routed:
+            routed = 0
+            events.append((op, -1, 0, stream))
+        elif op == Op.POOL_RELEASE and living and living[0] != routed:
+            events.append((op, -1, living.pop(0), stream))
+        elif op == Op.ALLOC or op in WITHOUT_BLOCK or not alive:
             events.append((Op.ALLOC, blocks, draw(st.integers(0, 2**45)), stream))
             alive.append(blocks)
             blocks += 1
@@ -42,9 +53,8 @@ def traces(draw: st.DrawFn) -> Trace:
             if op == Op.FREE:
                 alive.remove(block)
     op_, block_, size_, stream_ = np.array(events, dtype=np.int64).reshape(-1, 4).T
-    return Trace(
-        "any", op_.astype("u1"), block_.copy(), size_.copy(), stream_.astype("u1"), {"n": 1.5}
-    )
+    columns_ = op_.astype("u1"), block_.copy(), size_.copy(), stream_.astype("u1")
+    return Trace("any", *columns_, {"n": 1.5}, tuple(pools))
 
 
 def same(one: Trace, other: Trace) -> bool:
@@ -59,7 +69,9 @@ def test_any_trace_comes_back_as_it_was(trace: Trace) -> None:
     content = trace_file.dumps(trace)
     back = trace_file.loads(content, "named")
     assert same(trace, back)
-    assert (back.name, back.origin) == ("named", trace.origin)
+    assert (back.name, back.origin, back.pools) == ("named", trace.origin, trace.pools)
+    version = json.loads(gzip.decompress(content).partition(b"\n")[0])["version"]
+    assert version == (2 if trace.pools else 1)  # One without pools is what it always was.
     assert trace_file.dumps(replace(back, name="any")) == content
 
 
@@ -121,7 +133,7 @@ def edited(**changes: object) -> bytes:
     ("changes", "words"),
     [
         ({"format": "allocmark-placement"}, "not a file of the format allocmark-trace"),
-        ({"version": 2}, "version 2 of its format, this allocmark reads 1: upgrade"),
+        ({"version": 3}, "version 3 of its format, this allocmark reads up to 2: upgrade"),
         ({"columns": []}, "columns and its length differ"),
         ({"columns": [["op", "f8", 3]]}, "described as f8 x 3"),
         ({"columns": [["op", "u1", -3]]}, "described as u1 x -3"),

@@ -21,9 +21,9 @@ _TICKS = 5
 _CELLS, _ROW, _GAP = 450, 12, 3
 _MOST_ROWS = 40
 _MOST_BORDERS = 600
-KINDS = ("cached", "live", "stuck", "split")
+KINDS = ("cached", "live", "stuck", "split", "pool")
 """What a cell of the map shows, as classes of the style sheet."""
-_SPLIT = KINDS.index("split")
+_SPLIT, _POOL = KINDS.index("split"), KINDS.index("pool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,9 @@ def _kinds(segments: NDArray[np.int64], blocks: NDArray[np.int64]) -> NDArray[np
     of_segment = np.searchsorted(segments[:, 0], blocks[:, 0], side="right") - 1
     used = np.bincount(of_segment[blocks[:, 3] != FREE], minlength=len(segments))
     split = (blocks[:, 3] == FREE) & (used[of_segment] > 0)
-    return np.asarray(np.where(split, _SPLIT, blocks[:, 3]), np.int64)
+    kinds = np.where(split, _SPLIT, blocks[:, 3])
+    private = (blocks[:, 3] == FREE) & (segments[of_segment, 3] > 0)
+    return np.asarray(np.where(private, _POOL, kinds), np.int64)
 
 
 def _bytes_of(

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from allocmark.allocators.base import PoolKind
 from allocmark.recording.importers.frames import is_of_torch
 from allocmark.recording.importers.recording import Recording
-from allocmark.replays.memory_breakdown import Holder, MemoryBreakdown, Pin
+from allocmark.replays.memory_breakdown import Holder, MemoryBreakdown, Pin, PrivatePool
 from allocmark.system.units import format_bytes, format_count
 
 _PLACES = 3
+_OWNERS = {
+    PoolKind.GRAPH: "of a CUDA graph",
+    PoolKind.SHARED: "shared by CUDA graphs",
+    PoolKind.MEMPOOL: "of a MemPool, or shared by CUDA graphs",
+}
 
 
 def sentences(
@@ -27,22 +33,56 @@ def sentences(
         f"{format_bytes(memory.cached_bytes)} cached (whole segments, can be given back), "
         f"{format_bytes(memory.inactive_split_bytes)} split (free beside live blocks in "
         f"{pinned_segments}), {format_bytes(memory.pending_free_bytes)} stuck (freed, "
-        "another stream may still use it)"
+        f"another stream may still use it){_private(memory)}"
     ]
     if failing and recording.failed:
         last = recording.failed[-1]
-        stack = recording.stack(int(recording.trace.block[last.event]))
+        block = int(recording.trace.block[last.event])
+        stack = recording.stack(block)
         where = f" in {place(stack)}" if stack else ""
         lines.append(
-            f"It asked for {format_bytes(last.size_bytes)}{where}; the largest free block had "
-            f"{format_bytes(memory.largest_free_bytes)}"
+            f"It asked for {format_bytes(last.size_bytes)}{where}; "
+            + _largest_free(memory, int(recording.trace.pool_of_block[block]))
         )
+    lines += map(_pool, memory.pools[:_PLACES])
     if any(holder.stack for holder in memory.holders):
         lines.append("Most of what is live: " + "; ".join(map(_held, memory.holders[:_PLACES])))
     together: dict[tuple[int, ...], list[Pin]] = {}
     for pin in memory.pins:
         together.setdefault(tuple(pin.addresses), []).append(pin)
     return lines + [pinned(pins) for pins in list(together.values())[:_PLACES]]
+
+
+def _private(memory: MemoryBreakdown) -> str:
+    if not memory.pools:
+        return ""
+    free = format_bytes(memory.private_pool_free_bytes)
+    return f", {free} free in private pools (for their owner only, stays while that lives)"
+
+
+def _largest_free(memory: MemoryBreakdown, pool: int) -> str:
+    """Say what was free for a request that went to that pool."""
+    if not pool:
+        return f"the largest free block had {format_bytes(memory.largest_free_bytes)}"
+    own = next((p.largest_free_bytes for p in memory.pools if p.number == pool), 0)
+    return (
+        f"it went to a private pool, whose largest free block had {format_bytes(own)}; torch "
+        "returns no cache for it"
+    )
+
+
+def _pool(pool: PrivatePool) -> str:
+    owner = _OWNERS[pool.kind]
+    text = (
+        f"Private pool {owner}: {format_bytes(pool.reserved_bytes)} in "
+        f"{format_count(pool.segments, 'segment')} ({format_bytes(pool.live_bytes)} live)"
+    )
+    if not pool.largest_request_bytes:
+        return text
+    return (
+        f"{text}, its largest request {format_bytes(pool.largest_request_bytes)} of "
+        f"{place(pool.stack)}"
+    )
 
 
 def _held(holder: Holder) -> str:

@@ -3,7 +3,9 @@
 *live*: held by the program, after rounding. *cached*: in segments without any live block:
 ``empty_cache`` gives them back, and so does torch before it fails. *inactive split*: free, but in a
 segment that also holds live blocks, so it cannot be given back, only reused by what fits. *pending
-free*: freed by the program, but another stream may still use it.
+free*: freed by the program, but another stream may still use it. *free in private pools*: in
+segments of a CUDA graph's or a `MemPool`'s own pool, which only that can use and which stay while
+it lives.
 """
 
 from __future__ import annotations
@@ -15,9 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from allocmark.allocators.base import PoolKind
 from allocmark.recording.importers.recording import BlockMap, Recording
+from allocmark.workloads.event_trace import Op
 
 FREE, LIVE, PENDING_FREE = 0, 1, 2
+_POOL = 3
 _ADDRESS, _SIZE, _REQUESTED, _STATE, _BLOCK = range(5)
 _MOST = 5
 _Rows = NDArray[np.int64]
@@ -60,6 +65,25 @@ class PinnedSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class PrivatePool:
+    """The memory of one private pool that is not released.
+
+    `stack` is where its largest request came from, of `largest_request_bytes`; empty and 0 where
+    the recording tells of no request.
+    """
+
+    number: int
+    kind: PoolKind
+    reserved_bytes: int
+    live_bytes: int
+    free_bytes: int
+    largest_free_bytes: int
+    segments: int
+    largest_request_bytes: int
+    stack: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryBreakdown:
     """Reserved memory at one event, in bytes; its parts add up to `reserved_bytes`."""
 
@@ -76,6 +100,8 @@ class MemoryBreakdown:
     pins: Sequence[Pin]
     worst: Sequence[PinnedSegment]
     holders: Sequence[Holder] = ()
+    private_pool_free_bytes: int = 0
+    pools: Sequence[PrivatePool] = ()
 
 
 def break_down(found: BlockMap, recording: Recording) -> MemoryBreakdown:
@@ -88,22 +114,63 @@ def break_down(found: BlockMap, recording: Recording) -> MemoryBreakdown:
         np.bincount(of_segment[mask], weights=size[mask], minlength=count).astype(np.int64)
         for mask in (state == FREE, state != FREE)
     )
-    split_in = np.where(used_in > 0, free_in, 0)
+    private = segments[:, _POOL] > 0
+    split_in = np.where((used_in > 0) & ~private, free_in, 0)
     return MemoryBreakdown(
         event=found.event,
         reserved_bytes=int(segments[:, _SIZE].sum()),
         live_bytes=int(size[state == LIVE].sum()),
         requested_bytes=int(blocks[state == LIVE, _REQUESTED].sum()),
         pending_free_bytes=int(size[state == PENDING_FREE].sum()),
-        cached_bytes=int(free_in[used_in == 0].sum()),
+        cached_bytes=int(free_in[(used_in == 0) & ~private].sum()),
         inactive_split_bytes=int(split_in.sum()),
-        largest_free_bytes=int(size[state == FREE].max(initial=0)),
+        largest_free_bytes=int(size[(state == FREE) & ~private[of_segment]].max(initial=0)),
         segments=count,
         pinned_segments=int((split_in > 0).sum()),
         pins=_pins(segments, blocks, of_segment, split_in, recording)[:_MOST],
         worst=_worst(segments, blocks, of_segment, split_in, recording),
         holders=_holders(blocks[state == LIVE], recording)[:_MOST],
+        private_pool_free_bytes=int(free_in[private].sum()),
+        pools=_pools(segments, blocks, of_segment, _served(recording, found.event), recording),
     )
+
+
+def _served(recording: Recording, event: int) -> _Rows:
+    """Return the requested bytes of each block up to an event, 0 where the request failed."""
+    trace = recording.trace
+    served = (trace.op == Op.ALLOC) & (np.arange(len(trace)) <= event)
+    served[[failed.event for failed in recording.failed]] = False
+    requested = np.zeros(len(trace.pool_of_block), np.int64)
+    requested[trace.block[served]] = trace.size[served]
+    return requested
+
+
+def _pools(
+    segments: _Rows, blocks: _Rows, of_segment: _Rows, requested: _Rows, recording: Recording
+) -> list[PrivatePool]:
+    """Return the private pools, the one with most memory first."""
+    trace = recording.trace
+    found = []
+    for number in np.unique(segments[segments[:, _POOL] > 0, _POOL]).tolist():
+        own = segments[:, _POOL] == number
+        inside = blocks[own[of_segment]]
+        free = inside[inside[:, _STATE] == FREE, _SIZE]
+        here = np.where(trace.pool_of_block == number, requested, 0)
+        largest = int(here.max(initial=0))
+        found.append(
+            PrivatePool(
+                number,
+                trace.pools[number - 1],
+                reserved_bytes=int(segments[own, _SIZE].sum()),
+                live_bytes=int(inside[inside[:, _STATE] == LIVE, _SIZE].sum()),
+                free_bytes=int(free.sum()),
+                largest_free_bytes=int(free.max(initial=0)),
+                segments=int(own.sum()),
+                largest_request_bytes=largest,
+                stack=recording.stack(int(here.argmax())) if largest else (),
+            )
+        )
+    return sorted(found, key=lambda pool: (-pool.reserved_bytes, pool.number))
 
 
 def _holders(live: _Rows, recording: Recording) -> list[Holder]:

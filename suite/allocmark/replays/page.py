@@ -24,6 +24,7 @@ _KINDS = (
     ("cached", "whole free segments, can be given back"),
     ("split", "free beside live blocks, cannot"),
     ("stuck", "freed, another stream may still use it"),
+    ("pool", "free in a private pool, for its owner only"),
 )
 
 

@@ -249,7 +249,7 @@ def _releases_without_stack(entries: dict[str, list[int]]) -> int:
     """Return how many calls gave segments back without a recorded stack."""
     calls, inside = 0, False
     for action, trims in zip(entries["action"], entries["trims"], strict=True):
-        releases = action in _SHRINKS and trims == TRIMS_UNKNOWN
+        releases = action in SHRINKS and trims == TRIMS_UNKNOWN
         calls += releases and not inside
         # What waited for a stream comes back on the way, in the same call.
         inside = releases or (inside and action == _CODE["free_completed"])
