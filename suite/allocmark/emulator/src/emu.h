@@ -128,7 +128,8 @@ struct emu_span {
     int hole; /* of a pool: nothing is mapped here; counts as used */
     uint64_t free_since; /* which free span came to be first: a count, not a time */
     void *freed_on; /* stream of the last free, for pools */
-    uint64_t freed_at;
+    uint64_t freed_at;   /* when the work before that free is over */
+    uint64_t freed_call; /* when that free was called */
     struct emu_region *region;
     struct emu_span *previous, *next;
 };

@@ -1,11 +1,13 @@
 /* Stream-ordered pools (cudaMallocAsync). The real pool lives in NVIDIA's driver; this is a model,
- * fitted to what an H200 held under the seeded workloads and tested on the recorded ones:
+ * fitted to what an H200 held at every event of the seeded workloads, and to the peaks of the programs
+ * that are named in allocmark/replays/driver_pool.py; the other programs test it:
  *  - a pool is one line of addresses, mapped in steps of 32 MiB; it grows at its end, by what the
  *    free run there lacks, and free steps elsewhere go into the growth before new memory does, from
- *    the largest free run first;
+ *    the largest free run first. To unmap a step is the host's work: it waits until the GPU is done
+ *    with it, which is so `move_calls` calls after its free (2 where nothing runs on the GPU);
  *  - free runs lie in bins, one for each power of two: a request takes from the lowest bin in which
- *    every run holds it, the run that has been free for longest; only where there is none it looks
- *    through the bin of its own size;
+ *    every run holds it, the run that became free last (what is left of a run keeps its place); only
+ *    where there is none it looks through the bin of its own size;
  *  - a block freed on a stream is reusable on it at once, on others when the free has completed,
  *    or sooner where the pool may add a dependency (its default);
  *  - free steps above the release threshold go back when something synchronises, or on trim. */
@@ -30,8 +32,17 @@ struct emu_pool {
     int reuse[3]; /* event dependencies, opportunistic, internal dependencies */
     struct emu_pool *next;
 };
+#define MOVE_CALLS 2
 static struct emu_pool defaults[EMU_MAX_DEVICES], *current[EMU_MAX_DEVICES], *created;
 
+static uint64_t move_calls(void) {
+    static uint64_t calls;
+    if (!calls) {
+        const char *wish = getenv("ALLOCMARK_EMULATOR_POOL_MOVE_CALLS");
+        calls = wish && atoi(wish) > 0 ? (uint64_t)atoi(wish) : MOVE_CALLS;
+    }
+    return calls;
+}
 static void prepare(struct emu_pool *pool, int dev) {
     pool->dev = dev;
     for (int i = 0; i < 3; i++) pool->reuse[i] = 1;
@@ -66,7 +77,7 @@ static struct emu_span *fit(struct emu_pool *pool, size_t size, void *stream, in
         for (struct emu_span *span = line->first; span; span = span->next) {
             if (span->used || span->size < size || obstacle(pool, span, stream) > allowed) continue;
             int own = bin(span->size) == bin(size) ? 64 : bin(span->size); /* its own bin comes last */
-            if (best && (own > best_bin || (own == best_bin && span->free_since > best->free_since)))
+            if (best && (own > best_bin || (own == best_bin && span->free_since < best->free_since)))
                 continue;
             best = span;
             best_bin = own;
@@ -75,18 +86,37 @@ static struct emu_span *fit(struct emu_pool *pool, size_t size, void *stream, in
     return best;
 }
 
-/* What of a free run can go elsewhere: whole steps that nothing on the device uses any more, or
- * only what comes before on the stream that wants them. */
-static size_t whole_steps(const struct emu_span *span, const void *stream, uintptr_t *from) {
-    if (span->used || (span->freed_on != stream && span->freed_at > emu_now())) return 0;
+/* Whole steps of a free run. */
+static size_t whole_steps(const struct emu_span *span, uintptr_t *from) {
+    if (span->used) return 0;
     *from = emu_round_up(span->base, STEP);
     uintptr_t to = (span->base + span->size) / STEP * STEP;
     return to > *from ? to - *from : 0;
 }
+/* ... that nothing on the device uses any more: they can go back to the driver, */
+static size_t unused_steps(const struct emu_span *span, uintptr_t *from) {
+    return span->freed_at > emu_now() ? 0 : whole_steps(span, from);
+}
+/* ... or that can go elsewhere in the line for this stream. */
+static size_t movable_steps(const struct emu_span *span, const void *stream, uintptr_t *from) {
+    if (span->freed_on != stream && span->freed_at > emu_now()) return 0;
+    return span->freed_call + move_calls() > emu_now() ? 0 : whole_steps(span, from);
+}
+/* As emu_span_cut; what is cut off keeps the place of the whole in its bin. */
+static struct emu_span *cut(struct emu_span *span, size_t size) {
+    uint64_t since = span->free_since;
+    struct emu_span *rest = emu_span_cut(span, size);
+    if (rest && rest != span && !rest->used) rest->free_since = since;
+    return rest;
+}
+static struct emu_span *take(struct emu_span *span, size_t size) {
+    cut(span, size);
+    return emu_span_take(span, size);
+}
 /* Returns the hole. */
 static struct emu_span *unmap(struct emu_pool *pool, struct emu_span *span, uintptr_t from, size_t size) {
-    if (from > span->base) span = emu_span_cut(span, from - span->base);
-    emu_span_take(span, size)->hole = 1;
+    if (from > span->base) span = cut(span, from - span->base);
+    take(span, size)->hole = 1;
     pool->reserved -= size;
     emu_uncharge(emu_card(pool->dev), size, 1);
     if (span->next && span->next->hole) {
@@ -107,7 +137,7 @@ static struct emu_span *largest_whole(struct emu_pool *pool, const void *stream,
     uintptr_t from;
     for (struct emu_region *line = pool->regions.first; line; line = line->next)
         for (struct emu_span *span = line->first; span; span = span->next) {
-            size_t size = span == but ? 0 : whole_steps(span, stream, &from);
+            size_t size = span == but ? 0 : movable_steps(span, stream, &from);
             if (size <= most) continue;
             most = size;
             found = span;
@@ -121,7 +151,7 @@ static void take_apart(struct emu_pool *pool, size_t wanted, const void *stream,
     struct emu_span *span;
     while (wanted && (span = largest_whole(pool, stream, but))) {
         uintptr_t from = 0;
-        size_t size = whole_steps(span, stream, &from);
+        size_t size = movable_steps(span, stream, &from);
         if (size > wanted) size = wanted;
         unmap(pool, span, from, size);
         wanted -= size;
@@ -151,7 +181,7 @@ static struct emu_span *grow(struct emu_pool *pool, size_t size, void *stream) {
     if (pool->reserved > pool->reserved_high) pool->reserved_high = pool->reserved;
     pool->end = emu_span_cut(end, need);
     end->hole = 0;
-    end->freed_at = 0;
+    end->freed_at = end->freed_call = 0;
     return emu_span_give(end);
 }
 static void shrink(struct emu_pool *pool, uint64_t keep) {
@@ -159,7 +189,7 @@ static void shrink(struct emu_pool *pool, uint64_t keep) {
         for (struct emu_span *span = line->first; span; span = span->next) {
             if (pool->reserved <= keep) return;
             uintptr_t from;
-            size_t size = whole_steps(span, NULL, &from), most = (pool->reserved - keep) / STEP * STEP;
+            size_t size = unused_steps(span, &from), most = (pool->reserved - keep) / STEP * STEP;
             if (size > most) size = most;
             if (size) span = unmap(pool, span, from, size);
         }
@@ -190,7 +220,7 @@ int emu_pool_alloc(struct emu_pool *pool, size_t size, void *handle, void **out)
         if (!span) span = grow(pool, size, stream);
     }
     if (span) {
-        emu_span_take(span, size);
+        take(span, size);
         pool->used += asked; /* a real pool counts it unrounded */
         if (pool->used > pool->used_high) pool->used_high = pool->used;
         emu_range_add((struct emu_range){span->base, size, asked, pool->dev, EMU_KIND_POOL, span, pool});
@@ -211,6 +241,7 @@ int emu_pool_free(void *pointer, void *handle) {
         range->pool->used -= range->charged;
         range->span->freed_on = stream;
         range->span->freed_at = stream->busy_until;
+        range->span->freed_call = emu_now();
         emu_span_give(range->span);
         emu_range_remove(range);
     }

@@ -57,6 +57,7 @@ void emu_span_absorb_next(struct emu_span *span) {
         span->freed_at = gone->freed_at;
         span->freed_on = gone->freed_on;
     }
+    if (gone->freed_call > span->freed_call) span->freed_call = gone->freed_call;
     span->next = gone->next;
     if (gone->next) gone->next->previous = span;
     free(gone);
