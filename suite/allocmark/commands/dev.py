@@ -158,6 +158,24 @@ def replay_accuracy(
 
 
 @app.command()
+def pool_accuracy(
+    results: Annotated[Path, typer.Option(help="The results folder.")],
+    recordings: Annotated[Path, typer.Option(help="A folder of the programs' recordings.")],
+    page: Annotated[
+        Path | None, typer.Option(help="The page to renew (default: print the table).")
+    ] = None,
+) -> None:
+    """Hold the model of the driver's pool against the real runs of programs, without a GPU."""
+    from allocmark.tools.accuracy import driver_pool_page
+
+    programs = driver_pool_page.found(results, recordings)
+    if page is None:
+        typer.echo(driver_pool_page.section(programs), nl=False)
+    else:
+        driver_pool_page.renew(page, programs)
+
+
+@app.command()
 def build_shim(file: Annotated[Path, typer.Argument(help="The library to write.")]) -> None:
     """Build TensorFlow's shim, to be taken along to where TensorFlow came without its headers."""
     from allocmark.allocators.tensorflow_gpu import shim

@@ -58,6 +58,8 @@ class SettingAnswer:
     """What each of them holds by address, `CELLS` of the address map a point."""
     in_recorded_room: Mapping[str, float] = field(default_factory=dict)
     """Of the recorded setting: figures of a run in as much memory as the recorded one had."""
+    margin_percent: int = 0
+    """By how much its bytes may be off, up or down: a model stands for the driver's pool."""
 
     @property
     def name(self) -> str:
@@ -80,9 +82,24 @@ class SettingAnswer:
 
     @property
     def completes(self) -> bool | None:
-        """Whether it completes on the card that was asked for, None where none was."""
+        """Whether it completes on the card that was asked for, None where none was or undecided."""
         value = self.figures.get("completes")
-        return None if value is None else bool(value)
+        return None if value is None or self.undecided else bool(value)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the card lies within what its need may be off."""
+        card = self.figure("capacity_bytes")
+        need = self.figure("smallest_capacity_bytes") or self.figure("peak_reserved_bytes")
+        if not self.margin_percent or card is None or need is None:
+            return False
+        low, high = self.interval(need)
+        return low <= card < high
+
+    def interval(self, value_bytes: int, outside_bytes: int = 0) -> tuple[int, int]:
+        """Return the least and the most that a figure stands for; what lies outside is exact."""
+        off = (value_bytes - outside_bytes) * self.margin_percent // 100
+        return value_bytes - off, value_bytes + off
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +166,13 @@ class ReplayAnswer:
             "card": asdict(self.card) if self.card else None,
             "doubts": list(self.doubts),
             "seconds": self.seconds,
-            "settings": [_setting_json(s) for s in self.settings],
+            "settings": [_setting_json(s, self.outside.value_bytes) for s in self.settings],
         }
 
 
-def _setting_json(answer: SettingAnswer) -> dict[str, Any]:
+def _setting_json(answer: SettingAnswer, outside: int) -> dict[str, Any]:
     time = answer.driver_time
+    peak, card = answer.figure("peak_reserved_bytes"), answer.smallest_card_bytes
     return {
         "setting": answer.name,
         "line": answer.setting.line,
@@ -165,6 +183,9 @@ def _setting_json(answer: SettingAnswer) -> dict[str, Any]:
         "settled": answer.settled,
         "no_retry_card_bytes": answer.no_retry_card_bytes,
         "fits": answer.completes,
+        "margin_percent": answer.margin_percent,
+        "peak_reserved_interval_bytes": None if peak is None else answer.interval(peak),
+        "smallest_card_interval_bytes": None if card is None else answer.interval(card, outside),
         "error": answer.error or None,
         "driver_seconds": time.seconds if time else None,
         "driver_calls": time.calls if time else None,

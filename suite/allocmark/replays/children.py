@@ -20,6 +20,7 @@ from allocmark.emulator.launcher import emulation
 from allocmark.experiments.core.launcher import Child, Process, Start, launch, launch_all, spawn
 from allocmark.experiments.core.preloaded import Preloaded
 from allocmark.experiments.core.request import ChildOutcome, Request
+from allocmark.replays import driver_pool
 from allocmark.replays.settings import Setting
 from allocmark.schema.documents import Failure
 from allocmark.system.errors import EXIT_UNCLEAR, AllocmarkError, NotMeasurableError
@@ -174,7 +175,7 @@ class _Emulated:
 
     def _run(self, setting: Setting, start: Start) -> ChildOutcome:
         with emulation("h200", _memory_bytes(setting.allocator, self._live_bytes)) as variables:
-            request = self._ask(setting, variables)
+            request = self._ask(setting, {**variables, **driver_pool.BUSY_GPU})
             try:
                 with self._lock:
                     if self._stopped:

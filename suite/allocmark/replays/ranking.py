@@ -19,12 +19,13 @@ def ranked(answers: Sequence[SettingAnswer], of_torch: bool) -> list[SettingAnsw
 
     On a card: what fits before what does not, without a retry before with, then the least time in
     the driver, then what needs least to have no retry. Without one, or where it does not fit: the
-    smallest card, then the least time. What a program of torch (`of_torch`) cannot be given by a
-    line in its environment comes after what it can. The recorded setting is first where no other
-    gains anything.
+    smallest card, then the least time. Where a figure may be off, the most that it stands for
+    counts: only what is decided gains a place. What a program of torch (`of_torch`) cannot be given
+    by a line in its environment comes after what it can. The recorded setting is first where no
+    other gains anything.
     """
-    cards = _groups({one.name: one.smallest_card_bytes or 0 for one in answers}, _ALIKE, 0.0)
-    peaks = _groups({one.name: one.no_retry_card_bytes or 0 for one in answers}, _ALIKE, 0.0)
+    cards = _groups({one.name: _card(one) or 0 for one in answers}, _ALIKE, 0.0)
+    peaks = _groups({one.name: _peak(one) or 0 for one in answers}, _ALIKE, 0.0)
     times = _groups({one.name: _seconds(one) for one in answers}, _SAME_TIME, _SAME_TIME_S)
 
     def key(answer: SettingAnswer) -> tuple[bool | float | str, ...]:
@@ -34,7 +35,7 @@ def ranked(answers: Sequence[SettingAnswer], of_torch: bool) -> list[SettingAnsw
             retried = bool(answer.figure("capacity_retries"))
             first = (without, False, foreign, retried, times[answer.name], peaks[answer.name])
         else:
-            fails = answer.completes is False
+            fails = answer.completes is False or answer.undecided
             first = (without, fails, foreign, False, cards[answer.name], times[answer.name])
         return (*first, _seconds(answer), answer.name)
 
@@ -58,14 +59,26 @@ def _gains_nothing(best: SettingAnswer, own: SettingAnswer) -> bool:
     if own.smallest_card_bytes is None or own.completes != best.completes:
         return False
     if own.completes is False:
-        return alike(best.smallest_card_bytes, own.smallest_card_bytes)
+        return alike(_card(best), _card(own))
     if own.completes and best.figure("capacity_retries") != own.figure("capacity_retries"):
         return False
-    if not own.completes and not alike(best.smallest_card_bytes, own.smallest_card_bytes):
+    if not own.completes and not alike(_card(best), _card(own)):
         return False
-    if own.completes and not alike(best.no_retry_card_bytes, own.no_retry_card_bytes):
+    if own.completes and not alike(_peak(best), _peak(own)):
         return _seconds(own) < _seconds(best)
     return _seconds(own) <= _seconds(best) * _SAME_TIME + _SAME_TIME_S
+
+
+def _card(answer: SettingAnswer) -> int | None:
+    """Return the smallest card, at most."""
+    value = answer.smallest_card_bytes
+    return None if value is None else answer.interval(value)[1]
+
+
+def _peak(answer: SettingAnswer) -> int | None:
+    """Return the card without a retry, at most."""
+    value = answer.no_retry_card_bytes
+    return None if value is None else answer.interval(value)[1]
 
 
 def _seconds(answer: SettingAnswer) -> float:

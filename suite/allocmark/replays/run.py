@@ -20,6 +20,7 @@ from allocmark.machine.stack import installed
 from allocmark.recording.importers.recording import BlockMap, Recording
 from allocmark.replays import (
     children,
+    driver_pool,
     driver_time,
     non_allocator_memory,
     process_limit,
@@ -222,6 +223,7 @@ def _answer(
         over_time=series.get(names.ADDRESS_MAP, {}),
         cells=series.get(names.ADDRESS_CELLS, {}).get("kind", ()),
         in_recorded_room={f.metric: f.value for f in recorded if f.value is not None},
+        margin_percent=driver_pool.margin_percent(setting.allocator, emulated),
     )
 
 
@@ -263,11 +265,13 @@ def _doubts(
             f"other processes held {format_bytes(others)} of the recorded GPU: the replays have "
             "all of it; a run that failed or retried is held against a replay in what it had"
         )
-    pools = [s.name for s in chosen if "cudaMallocAsync" in str(s.allocator.environment)]
+    pools = [s.name for s in chosen if driver_pool.uses(s.allocator)]
     if emulated and pools:
         doubts.append(
             f"{', '.join(pools)}: that pool lives in NVIDIA's driver, and the emulated one has a "
-            "model of it; take its figures from a GPU"
+            f"model of it: its bytes are within {driver_pool.MARGIN_PERCENT} % as far as real runs "
+            "were held against it (docs/emulator.md); where that overlaps with another setting or "
+            "the card, which is better is undecided without a GPU"
         )
     was = str(recording.environment.get("torch", ""))
     now = str(installed("torch").get("torch") or "")

@@ -84,14 +84,15 @@ def row(tried: SettingAnswer, on_card: bool) -> list[str]:
     """Return a setting's cells, its name first."""
     time = tried.driver_time
     waste = tried.figures.get("waste_ratio")
+    off = f" ±{tried.margin_percent} %" if tried.margin_percent else ""
     names = [f"{'capacity_' * on_card}driver_{what}" for what in ("allocs", "frees")]
     calls = [count for name in names if (count := tried.figure(name)) is not None]
     return [
         tried.name + (" *" if tried.setting.recorded else ""),
         *([_fits(tried)] if on_card else []),
-        _shown(tried.smallest_card_bytes) + ("" if tried.settled else " ~"),
-        _shown(tried.no_retry_card_bytes),
-        _shown(tried.figure("peak_reserved_bytes"), format_bytes),
+        _shown(tried.smallest_card_bytes) + ("" if tried.settled else " ~") + off,
+        _shown(tried.no_retry_card_bytes) + off,
+        _shown(tried.figure("peak_reserved_bytes"), format_bytes) + off,
         "-" if waste is None else f"{waste:.1%}",
         str(time.calls) if time else str(sum(calls)) if calls else "-",
         "-" if time is None else _seconds(time.seconds),
@@ -99,6 +100,8 @@ def row(tried: SettingAnswer, on_card: bool) -> list[str]:
 
 
 def _fits(tried: SettingAnswer) -> str:
+    if tried.undecided:
+        return "undecided"
     if tried.completes is None:
         return "-"
     if not tried.completes:

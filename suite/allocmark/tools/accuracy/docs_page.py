@@ -47,8 +47,13 @@ def _measured_on(panel: Panel) -> str:
 
 def renew(page: Path, results: Path) -> None:
     """Put the section into a page, between its two marks. Raises `AllocmarkError` without them."""
-    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    put(page, BEGIN, section(results))
+
+
+def put(page: Path, mark: str, text: str) -> None:
+    """Put a text between a mark and the end. Raises `AllocmarkError` where they are missing."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(mark)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise AllocmarkError(f"{page} has no place for the tables: {BEGIN.strip()} … {END.strip()}")
-    page.write_text(f"{before}{begin}\n{section(results)}\n{end}{after}", encoding="utf-8")
+        raise AllocmarkError(f"{page} has no place for the tables: {mark.strip()} … {END.strip()}")
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
