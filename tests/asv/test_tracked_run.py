@@ -93,7 +93,7 @@ def test_figures_stand_where_the_parameters_say(
     axes: Mapping[str, Axis] = {"use": "private", "streams": 2, "bytes": 1 << 20}
     pair = Figure("pair_ns", "ns", "time", "m", axes, 2000.0, [1000.0, 2000.0, 3000.0])
     measured, file = run(monkeypatch, conf, tmp_path, [held("graph", "live", 7.0), pair])
-    assert len(measured) == 9
+    assert len(measured) == 10
     values = dict(enumerate(column(file, HELD, "result")))
     assert values.pop(4) == 7.0  # torch-native, graph, live
     assert all(math.isnan(value) for value in values.values())
