@@ -90,3 +90,19 @@ def test_the_committed_record_has_no_sign_of_a_run_that_failed_early() -> None:
             failed = own["failed_event"]
             if failed is not None and failed < pressure.LEAD_EVENTS:
                 assert {own[metric.name] for metric in pressure.SEEN_BEFORE} == {None}
+
+
+def test_the_spread_of_one_thread_is_in_the_speed_up_of_several(tmp_path: Path) -> None:
+    """As measured on an H200: a baseline of two modes, which the ratio's interval left out."""
+    old = [
+        streams.SPEEDUP.figure(
+            "native threads", {"threads": threads, "stream": "own"}, value, interval=interval
+        ).to_json()
+        for threads, value, interval in (
+            (1, 1.0, (0.935, 1.733)),
+            (8, 0.281, (0.261, 0.303)),
+        )
+    ]
+    (several,) = _read_as_old(tmp_path, "streams", old)
+    assert several.value == 0.281
+    assert several.interval == pytest.approx((0.261 / 1.733, 0.303 / 0.935))

@@ -50,6 +50,13 @@ def test_three_digits_in_a_fitting_unit(value: float, unit: str, text: str) -> N
         (64_000, 63_900, 64_010, "64.0 µs ± 0.1"),
         (64_000, 63_999, 64_001, "64.0 µs ± 0.001"),
         (64_000, 64_000, 64_000, "64 µs ± 0"),
+        # The ± of the wider side would claim 0.27 s, or less than nothing, for the low end.
+        (1.0e9, 0.935e9, 1.733e9, "1.00 s [0.94, 1.73]"),
+        (100e6, 97e6, 213e6, "100 ms [97, 213]"),
+        (300, 150, 305, "300 ns [150, 305]"),
+        (300, 290, 320.4, "300 ns [290, 320]"),
+        (300, 290, 320, "300 ns ± 20"),
+        (300, 299, 310, "300 ns ± 10"),  # Within 5 %: settled, whichever side.
     ],
 )
 def test_the_interval_has_the_unit_of_its_median(

@@ -159,7 +159,7 @@ def streams(subject: str) -> Document:
     """Return what the streams probe reports: tasks, private pools and threads."""
     figures = []
     for count in (1, 2):
-        for use in ("private", "handoff"):
+        for use in ("private", "one-shot"):
             place: dict[str, Axis] = {"use": use, "streams": count, "bytes": 2 * MIB}
             reserved = 20 * count * MIB
             figures += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from allocmark.system.message import Message, Text
 # Okabe and Ito's palette, told apart by colour-blind people, less its black and yellow, which
 # vanish on a dark or a light page.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C6D31", "#7F7F7F")
-_MARKERS = ("", "o", "s", "^")
+_LABEL_POINTS = 10.0
+"""What lines of labels at the ends of lines lie apart."""
 INK = "#808080"
 """Mid grey: at least 3.9 to 1 against a white page and a black one."""
 _STYLE: dict[str, Any] = {
@@ -72,8 +74,9 @@ def draw(
     section: Text,
     emulated: bool,
     words: Iterable[Text] = (),
+    panels: int = 1,
 ) -> Picture:
-    """Return the picture that `paint` makes of `data` on one pair of axes."""
+    """Return the picture that `paint` makes of `data` on one pair of axes, or on several."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -83,8 +86,11 @@ def draw(
     look: Any = {**mpl.rcParamsDefault, "backend": "svg", **_STYLE}
     with mpl.rc_context(look):
         canvas = Figure(figsize=size, layout="constrained")
-        axes = canvas.add_subplot()
-        axes.set_title(str(title))
+        axes = canvas.subplots(1, panels)
+        if panels == 1:
+            axes.set_title(str(title))
+        else:
+            canvas.suptitle(str(title))
         paint(axes, data)
         out = io.StringIO()
         canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": "allocmark"})
@@ -97,9 +103,28 @@ def draw(
     return Picture(name, title, svg, csv, about, section, tuple(words))
 
 
-def markers(names: Sequence[str]) -> dict[str, str]:
-    """Return a marker for each name, so that two lines of one colour (see `colours`) differ."""
-    return {name: _MARKERS[i // len(PALETTE) % len(_MARKERS)] for i, name in enumerate(names)}
+def label_ends(axes: Any, ends: Sequence[tuple[str, str, float, float]]) -> None:
+    """Name lines at their ends: label, colour and place of each, moved apart where they meet.
+
+    A label has several lines of text where it names lines that lie on each other.
+    """
+    points = 72 / axes.figure.dpi
+    places = [axes.transData.transform((x, y))[1] * points for _, _, x, y in ends]
+    lowest = -math.inf
+    for place, (label, colour, x, y) in sorted(zip(places, ends, strict=True)):
+        half = _LABEL_POINTS * (1 + label.count("\n")) / 2
+        height = max(place, lowest + half)
+        lowest = height + half
+        axes.annotate(
+            label,
+            (x, y),
+            xytext=(5, height - place),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontsize="small",
+            annotation_clip=False,
+        )
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from allocmark.report import plots_bytes, plots_memory
 from allocmark.report.flow_chart import flow_chart
-from allocmark.report.pictures import INK, Picture, colours, draw, markers
+from allocmark.report.pictures import Picture, colours, draw, label_ends
 from allocmark.report.table_spec import select
 from allocmark.report.tables import fragmentation as fragmentation_tables
 from allocmark.report.tables import latency as latency_tables
@@ -21,12 +21,17 @@ from allocmark.store.panel import Panel
 from allocmark.system.message import Message
 from allocmark.system.units import GIB, KIB, MIB, format_bytes
 
-_STYLES = {metrics.HIT: "-", metrics.MISS: "--"}
+_PANELS = {
+    metrics.HIT: Message("hit: a block that fits is cached"),
+    metrics.MISS: Message("miss: cudaMalloc is called"),
+}
+_DRAWN = ("cuda-malloc", "torch-native", "torch-expandable", "torch-async", "tf-growth")
+"""As many lines as can be told apart; the tables have all."""
 _PAIRS = {
     "call": metrics.PAIR,
     "wait": metrics.HOST,
     "level": metrics.ALLOCATOR,
-    "path": (*_STYLES,),
+    "path": (*_PANELS,),
 }
 _SIZE, _PAIR = Message("size"), Message("median of a pair")
 _WASTE = Message("waste, % of peak reserved")
@@ -45,45 +50,43 @@ def latency(panel: Panel) -> Picture | None:
     rows = rows[rows["value"].notna()]
     if rows.empty:
         return None
+    present = _ordered(rows["subject"])
+    names = [name for name in _DRAWN if name in present] or present[: len(_DRAWN)]
+    rows = rows[rows["subject"].isin(names)]
     data = _data(rows, ["subject", "path", "bytes", "value", "low", "high", "n"])
 
-    def paint(axes: Any, shown: pd.DataFrame) -> None:
-        names = _ordered(shown["subject"])
-        looks = {
-            name: {"color": colour, "marker": marker, "markersize": 4}
-            for (name, colour), marker in zip(
-                colours(names).items(), markers(names).values(), strict=True
-            )
-        }
-        for name, look in looks.items():
-            for path, style in _STYLES.items():
+    def paint(panels: Any, shown: pd.DataFrame) -> None:
+        for axes, (path, title) in zip(panels, _PANELS.items(), strict=True):
+            axes.set(xscale="log", yscale="log", xlabel=str(_SIZE), title=str(title))
+            ends = []
+            for name, colour in colours(names).items():
                 own = shown[(shown["subject"] == name) & (shown["path"] == path)]
                 own = own.sort_values("bytes")
-                axes.plot(own["bytes"], own["value"], linestyle=style, **look)
-        axes.set(xscale="log", yscale="log", xlabel=str(_SIZE), ylabel=str(_PAIR))
-        axes.minorticks_off()  # Hundreds of them, each with a text to be laid out.
-        axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ns"))
-        _size_ticks(axes)
-        _whole_decades(axes)
-        for name, look in looks.items():
-            axes.plot([], [], label=name, **look)
-        for path, style in _STYLES.items():
-            axes.plot([], [], style, color=INK, label=path)
-        axes.figure.legend(loc="outside right upper")
+                if len(own):
+                    axes.plot(own["bytes"], own["value"], "o-", color=colour, markersize=3)
+                    ends.append((name, colour, own["bytes"].iloc[-1], own["value"].iloc[-1]))
+            axes.minorticks_off()  # Hundreds of them, each with a text to be laid out.
+            axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ns"))
+            if ends:
+                _size_ticks(axes)
+                _whole_decades(axes)
+                label_ends(axes, ends)
+        panels[0].set(ylabel=str(_PAIR))
 
-    size = (8.0 + _room(data["subject"]), 4.5)
     return draw(
         "latency",
         Message("Alloc and free over size, by path"),
         data,
         paint,
-        size,
+        (11.0, 4.5),
         about=Message(
-            "Solid: the cache has a block that fits. Dashed: it has none, and the driver is asked."
+            "Left: cache hit. Right: cache miss, cudaMalloc is called. The axes differ; the tables "
+            "have every allocator."
         ),
         section=latency_tables.TITLE,
         emulated=panel.emulated,
-        words=(_SIZE, _PAIR),
+        words=(_SIZE, _PAIR, *_PANELS.values()),
+        panels=2,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from allocmark.report.pictures import Picture, colours, draw
+from allocmark.report.pictures import Picture, colours, draw, label_ends
 from allocmark.report.table_spec import select
 from allocmark.report.tables import context as context_tables
 from allocmark.report.tables import streams as streams_tables
@@ -15,12 +15,12 @@ from allocmark.report.tables.context import STAGE, WHO
 from allocmark.schema.device_meters import NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics.context import LAZY, STAGE_BYTES
-from allocmark.schema.metrics.streams import PRIVATE, RESERVED_BYTES
+from allocmark.schema.metrics.streams import ONE_SHOT, RESERVED_BYTES
 from allocmark.schema.metrics.tensorflow_policy import HELD_BYTES
 from allocmark.store.grid import SUBJECT
 from allocmark.store.panel import Panel
 from allocmark.system.message import Joined, Message, Recorded
-from allocmark.system.units import GIB, MIB
+from allocmark.system.units import GIB, MIB, format_bytes
 
 _METERS = (NVML_PROCESS, NVML_DEVICE)
 """By which bytes are shown: the first that has read any."""
@@ -33,8 +33,7 @@ _GIB_BY = {
     NVML_DEVICE: Message("GiB by NVML, of the device"),
 }
 _STREAMS, _RESERVED = Message("streams"), Message("MiB reserved")
-_WIDTHS = (11, 9, 7.5, 6, 4.5, 3, 1.5)
-"""Of lines in points: as many as can be told apart in one picture."""
+STREAM_BYTES = 2 * MIB
 
 
 def context(panel: Panel) -> Picture | None:
@@ -128,40 +127,47 @@ def modes(panel: Panel) -> Picture | None:
 
 
 def streams(panel: Panel) -> Picture | None:
-    """Draw what stays reserved when the same work is spread over more streams."""
-    rows = select(panel, [RESERVED_BYTES], {"use": PRIVATE})
+    """Draw what stays reserved when blocks of one size are used on more streams, one by one."""
+    rows = select(panel, [RESERVED_BYTES], {"use": ONE_SHOT})
     rows = rows[rows["value"].notna()]
     if rows.empty:
         return None
-    size = rows["bytes"].min()
+    # The size of the verdict on pools by stream, where it was measured.
+    size = STREAM_BYTES if (rows["bytes"] == STREAM_BYTES).any() else rows["bytes"].min()
     rows = rows[rows["bytes"] == size].sort_values(["subject", "streams"])
-    names = sorted(map(str, rows["subject"].unique()), key=SUBJECT.rank)[: len(_WIDTHS)]
     data = pd.DataFrame(
         {"subject": rows["subject"].astype(str), "streams": rows["streams"], "bytes": rows["value"]}
-    )
-    data = data[data["subject"].isin(names)].reset_index(drop=True)
+    ).reset_index(drop=True)
 
     def paint(axes: Any, shown: pd.DataFrame) -> None:
-        # Thick below thin, so that a line on another does not hide it.
-        for width, (name, colour) in zip(_WIDTHS, colours(names).items(), strict=False):
+        alike: dict[tuple[tuple[float, float], ...], list[str]] = {}
+        for name in sorted(set(shown["subject"]), key=SUBJECT.rank):
             own = shown[shown["subject"] == name]
-            axes.plot(
-                own["streams"], own["bytes"] / MIB, "-", color=colour, label=name, linewidth=width
-            )
+            line = tuple(zip(own["streams"], own["bytes"] / MIB, strict=True))
+            alike.setdefault(line, []).append(name)
+        names = {"\n".join(together): line for line, together in alike.items()}
         counts = sorted(set(shown["streams"]))
         axes.set_xscale("log", base=2)
         axes.set_xticks(counts, [f"{count:g}" for count in counts])
         axes.minorticks_off()
         axes.set(xlabel=str(_STREAMS), ylabel=str(_RESERVED))
-        axes.figure.legend(loc="outside right upper")
+        ends = []
+        for name, colour in colours(list(names)).items():
+            axes.plot(*zip(*names[name], strict=True), "o-", color=colour, markersize=4)
+            ends.append((name, colour, *names[name][-1]))
+        axes.set_ylim(bottom=0)
+        label_ends(axes, ends)
 
     return draw(
         "streams",
-        Message("Reserved when all is freed, over the number of streams"),
+        Message(
+            "Reserved when all is freed: one block of {size} on each of several streams",
+            size=format_bytes(size),
+        ),
         data,
         paint,
         (9.0, 4.0),
-        about=Message("A line that rises: a block that one stream has freed cannot serve another."),
+        about=Message("Rising: blocks freed on one stream are not reused by others."),
         section=streams_tables.TITLE,
         emulated=panel.emulated,
         words=(_STREAMS, _RESERVED),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from allocmark.schema.flags import WIDE_SHARE
 from allocmark.system.message import Joined, Message, Recorded, Text
 from allocmark.system.units import GIB, KIB, MIB
 
 DIGITS = 3
+LOPSIDED = 2.0
+"""How many times as wide as the other one side of an interval may be to be printed as ±."""
 RANGE = Message("{value} ({low} to {high}; n {count})")
 """The message of a figure with its extremes."""
 
@@ -86,13 +89,22 @@ def value_text(value: float, unit: str) -> Text:
 
 
 def interval_text(value: float, low: float, high: float, unit: str) -> Text:
-    """Return a median and its interval: ``746 ns ± 3``, the ± being the wider side."""
+    """Return a median and its interval: ``746 ns ± 3``, or ``1.00 s [0.94, 1.73]``.
+
+    The ± is the wider side. Of a wide interval whose one side is more than `LOPSIDED` times the
+    other it would say too much of the narrow side, and both ends stand there.
+    """
     if low == value == high:
-        return _with_spread(value_text(value, unit), "0")
+        return _followed(value_text(value, unit), "± 0")
     scale = scale_of(value, unit)
     decimals = decimals_of(value / scale.factor)
     number = _join(_fixed(value / scale.factor, decimals), scale)
-    return _with_spread(number, _spread(value, low, high, scale, decimals))
+    below, above = (side / scale.factor for side in (value - low, high - value))
+    wide = high - low > WIDE_SHARE * abs(value)
+    if wide and max(below, above) > LOPSIDED * min(below, above):
+        ends = (_fixed(end / scale.factor, decimals) for end in (low, high))
+        return _followed(number, f"[{', '.join(ends)}]")
+    return _followed(number, f"± {_spread(max(below, above), decimals)}")
 
 
 def range_text(value: float, low: float, high: float, n: float, unit: str) -> Message:
@@ -104,13 +116,12 @@ def range_text(value: float, low: float, high: float, n: float, unit: str) -> Me
     return RANGE.filled({"value": number, "low": least, "high": most, "count": f"{n:.0f}"})
 
 
-def _with_spread(number: Text, spread: str) -> Text:
+def _followed(number: Text, interval: str) -> Text:
     # Of tens of thousands of cells nearly all are no more than a number.
-    return f"{number} ± {spread}" if isinstance(number, str) else Joined(" ± ", (number, spread))
+    return f"{number} {interval}" if isinstance(number, str) else Joined(" ", (number, interval))
 
 
-def _spread(value: float, low: float, high: float, scale: Scale, decimals: int) -> str:
-    spread = max(value - low, high - value) / scale.factor
+def _spread(spread: float, decimals: int) -> str:
     if 0 < spread < 0.5 * 10**-decimals:
         decimals = -math.floor(math.log10(spread))  # Its first digit: it is not nothing.
     return _fixed(spread, decimals)

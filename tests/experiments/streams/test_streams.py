@@ -82,7 +82,7 @@ def test_allocator_without_native_calls_says_why_there_are_no_threads() -> None:
         lambda recorder: streams_threads.measure(NoCalls("plain"), 0, 2, recorder), request
     )
     assert not outcome.failures
-    assert len(outcome.figures) == 4 * 2 * 3
+    assert len(outcome.figures) == 4 * 2 * 3 - 2  # One thread has no speed-up over itself.
     assert all("interpreter's lock" in (figure.reason or "") for figure in outcome.figures)
 
 
@@ -106,8 +106,10 @@ def test_every_cell_has_a_value_or_a_reason(measured: dict[str, Any], subject: s
             assert len(throughput) == 2
             one = found["throughput_per_s", key({"threads": 1, "stream": stream})].samples
             ratios = [several / alone for several, alone in zip(throughput, one, strict=True)]
-            assert found["speedup", axes].samples == pytest.approx(ratios)
-            assert threads > 1 or set(ratios) == {1.0}
+            if threads > 1:
+                assert found["speedup", axes].samples == pytest.approx(ratios)
+            else:
+                assert ("speedup", axes) not in found
 
 
 @needs_torch

@@ -25,7 +25,7 @@ def _summary(evidence: EvidenceCollector) -> Verdict:
     what = Message("points at which it says what the block map says")
     agrees = evidence.derive("agrees", what, share_of_positives, rows, "share")
     row = shown(evidence, pressure.SUMMARY_NON_RELEASABLE, pressure.HALF_FREED)
-    pinned = evidence.show("pinned", Message("free beside live blocks by the summary"), row)
+    pinned = evidence.show("pinned", Message("non-releasable memory in memory_summary()"), row)
     holds = agrees == 1 and pinned > 0
     condition = Message(
         "The line of non-releasable memory does, {pinned} after every second block was freed."
@@ -65,7 +65,7 @@ def _allocated(evidence: EvidenceCollector) -> Verdict:
         (shown(evidence, pressure.ALLOCATED, point), kept(evidence, pressure.LIVE_BLOCKS, point))
         for point in POINTS
     ]
-    what = Message("most that memory_allocated is off the block map")
+    what = Message("max difference memory_allocated() vs memory_snapshot()")
     wrong = evidence.derive("wrong", what, largest_difference, pairs, "bytes")
     return evidence.verdict(
         Ruling.of(wrong == 0, in_part=True),

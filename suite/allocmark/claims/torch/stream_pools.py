@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from allocmark.allocators.torch_caching import DRIVER_POOL, NATIVE
@@ -15,6 +16,10 @@ from allocmark.system.units import MIB
 _ONE_SHOT: dict[str, Where] = {"use": streams.ONE_SHOT, "bytes": 2 * MIB}
 _SPARED = 0.75
 """Threads that do not wait for each other do at least this share of their number's work."""
+_ENDS = {
+    "low": Message("speed-up: lower end of the 95 % interval"),
+    "high": Message("speed-up: upper end of the 95 % interval"),
+}
 
 
 @partial(
@@ -30,7 +35,7 @@ _SPARED = 0.75
 def _stream_pools(evidence: EvidenceCollector) -> Verdict:
     rows = evidence.required_rows(streams.RESERVED_BYTES, subject=NATIVE, **_ONE_SHOT)
     few, many = (pick(rows, key=lambda row: row["streams"]) for pick in (min, max))
-    what = Message("reserved on the most streams over that on one")
+    what = Message("reserved, {streams} streams ÷ 1 stream", streams=f"{many['streams']:g}")
     growth = evidence.derive("growth", what, ratio, [(many, few)])
     what = Message("streams, each used once after the other")
     count = evidence.axis("streams", what, many, "streams")
@@ -63,24 +68,31 @@ def _stream_pools(evidence: EvidenceCollector) -> Verdict:
     first_screen=FirstScreen(
         3,
         "speedup",
-        Message(
-            "the work of one thread is what {threads} threads on {threads} streams do together"
-        ),
+        Message("single-thread throughput, with {threads} threads on {threads} streams"),
     ),
 )
 def _lock(evidence: EvidenceCollector) -> Verdict:
     rows = evidence.required_rows(streams.SPEEDUP, subject=NATIVE, stream=streams.OWN)
     most = max(rows, key=lambda row: row["threads"])
     threads = evidence.axis("threads", Message("threads, each on its own stream"), most, "threads")
-    speedup = evidence.show("speedup", Message("work of all of them over that of one"), most)
+    what = Message("speed-up with {threads} threads", threads=f"{most['threads']:g}")
+    speedup = evidence.show("speedup", what, most)
     where = {"subject": NATIVE, "stream": streams.SHARED, "threads": most["threads"]}
     what = Message("the same on one shared stream")
     evidence.show("shared", what, evidence.row(streams.SPEEDUP, **where))
+    spread: Text = ""
+    if not math.isnan(most["low"]):
+        for end, words in _ENDS.items():
+            evidence.axis(end, words, most, end)
+        spread = Message("The 95 % interval of that is {low} to {high}, one thread's spread in it.")
     return evidence.verdict(
         Ruling.of(speedup >= _SPARED * threads, in_part=speedup > 1),
-        Message(
-            "{threads} threads on streams of their own do {speedup} times the work of one, on a "
-            "shared stream {shared} times."
+        sentences(
+            Message(
+                "{threads} threads on streams of their own do {speedup} times the work of one, on "
+                "a shared stream {shared} times."
+            ),
+            spread,
         ),
         Message(
             "All pools of a device are guarded by one lock. Separate pools keep the order of "

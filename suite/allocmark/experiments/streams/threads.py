@@ -15,6 +15,7 @@ from allocmark.experiments.shared.event_replay import restart
 from allocmark.meters.timing import NativeLoop, ThreadEntry
 from allocmark.schema.figure import Axis
 from allocmark.schema.flags import FEWER_CPUS
+from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import streams as metrics
 from allocmark.system.units import MIB
 
@@ -28,7 +29,12 @@ _METER = "native threads"
 def cells() -> Iterator[Cell]:
     """Yield the axes of every cell with its metrics."""
     for threads, stream in product(THREADS, metrics.THREAD_STREAMS):
-        yield {"threads": threads, "stream": stream}, _METRICS
+        yield {"threads": threads, "stream": stream}, _metrics(threads)
+
+
+def _metrics(threads: int) -> tuple[Metric, ...]:
+    """Return the metrics of so many threads: one alone is what the others are held against."""
+    return _METRICS if threads > 1 else _METRICS[:-1]
 
 
 def measure(allocator: Allocator, device: int, repeats: int, recorder: Recorder) -> None:
@@ -84,17 +90,18 @@ def _record(
         axes: dict[str, Axis] = {"threads": threads, "stream": stream}
         why = failed.get((threads, stream)) or failed.get((1, stream))
         if why:
-            recorder.unfilled([(axes, _METRICS)], why)
+            recorder.unfilled([(axes, _metrics(threads))], why)
             continue
         # Each turn by its own: one thread is no steadier than several.
         turns = zip(ns, totals[1, stream], strict=True)
         flags = (FEWER_CPUS,) if threads > cpus else ()
-        for metric, samples in (
-            (metrics.THROUGHPUT_PER_S, [threads * PAIRS * 1e9 / total for total in ns]),
-            (metrics.THREAD_PAIR_NS, [total / PAIRS for total in ns]),
-            (metrics.SPEEDUP, [threads * alone / total for total, alone in turns]),
-        ):
-            recorder.figure(metric.sampled(_METER, axes, samples, flags=flags))
+        samples = (
+            [threads * PAIRS * 1e9 / total for total in ns],
+            [total / PAIRS for total in ns],
+            [threads * alone / total for total, alone in turns],
+        )
+        for metric, read in zip(_metrics(threads), samples, strict=False):
+            recorder.figure(metric.sampled(_METER, axes, read, flags=flags))
 
 
 def _entry(calls: NativeCalls, device: int) -> ThreadEntry:

@@ -48,7 +48,7 @@ TABLES = (
     ),
     TableSpec(
         [metrics.TOTAL_BYTES],
-        Message("Device memory since before the first stage"),
+        Message("Cumulative device memory by stage"),
         (WHO, _LOADING, STAGE),
         METER,
         about=Message("cudaMemGetInfo cannot be asked before there is a context."),

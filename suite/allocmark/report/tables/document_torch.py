@@ -17,7 +17,7 @@ OF_DOCUMENT = True
 
 _TRAITS: list[DocumentRow] = [
     (
-        Message("large blocks ahead"),
+        Message("preallocation"),
         [
             ClaimCell(
                 Message("the first request takes a large block, from 2 MB"),
@@ -36,7 +36,7 @@ _TRAITS: list[DocumentRow] = [
         ],
     ),
     (
-        Message("late release"),
+        Message("deferred release"),
         [
             ClaimCell(Message("freed memory stays in the cache"), "pt-cache", "reserved"),
             ClaimCell(Message("later requests are faster"), "pt-late-free", "times"),
@@ -70,7 +70,7 @@ TABLES = (
             Message("feature"),
             Message("explanation"),
             Message("influence: gain"),
-            Message("influence: price"),
+            Message("influence: cost"),
         ),
         _TRAITS,
     ),

@@ -61,7 +61,10 @@ TABLES = (
     _of_tasks(
         metrics.PAIR_NS,
         Message("Time of an allocation and its free by streams"),
-        Message("With record_stream in a handoff."),
+        Message(
+            "With record_stream in a handoff. Called from Python through methods of the suite that "
+            "keep books: to compare uses and numbers of streams, not with the tables of latency."
+        ),
     ),
     TableSpec(
         [metrics.HELD_BYTES],
@@ -87,8 +90,8 @@ TABLES = (
         metrics.SPEEDUP,
         Message("Threads at once: speed-up over one thread"),
         Message(
-            "Over one thread in the same turn. Where the line of one thread has an interval, the "
-            "record is older: over its median, whose own spread the other intervals leave out."
+            "Speed-up vs a single-thread run in the same round: the spread of both is in the "
+            "interval (older records: vs its median, the interval widened by its spread)."
         ),
         leading=True,
     ),

@@ -35,7 +35,7 @@ _SPECS = (
         Message("Device memory at each point"),
         (POINT, METER),
         _MODE,
-        about=Message("Beyond what was in use after the import, context and all."),
+        about=Message("Relative to usage after import (includes context)."),
         leading=True,
     ),
     TableSpec(
@@ -43,7 +43,7 @@ _SPECS = (
         Message("Device memory at each point, without the context"),
         (_MODE, POINT),
         METER,
-        about=Message("Beyond what was in use when the device had been created."),
+        about=Message("Relative to usage once the device has been created."),
         span=Message("disagreement"),
     ),
     TableSpec(
@@ -55,7 +55,7 @@ _SPECS = (
     ),
     TableSpec(
         [metrics.RETURNED_BYTES],
-        Message("Given back: what the device has again of the live peak"),
+        Message("Memory returned to the driver, of the live peak"),
         (Key("after", Message("when")), METER),
         _MODE,
         about=Message("Nothing is done between all dropped and 5 s later."),

@@ -41,3 +41,5 @@ CROSS_CHECK_PROGRAM_NS = _time(
     "cross_check_program_ns", "the same by a bare loop of no common code, in turns", "bytes"
 )
 CROSS_CHECK_RATIO = _time("cross_check_ratio", "bare loop over timed loop, turn by turn", "bytes")
+ONLY_TORCH = "an older record: only calls of torch's were held against a bare loop"
+"""Why older records have no cross check of others."""
