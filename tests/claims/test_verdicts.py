@@ -172,6 +172,7 @@ FLIPS: Sequence[tuple[str, Ruling, Changes, Ruling]] = (
     ("cmp-reclaim-pt", IN_PART, _runs(NATIVE, "retries", 0, _ALL), HOLDS),
     ("cmp-reclaim-tf", IN_PART, [(_tf(GROWTH, "release_failed", collection="default"), 1)], FAILS),
     ("flow", HOLDS, _everywhere("fragmentation", NATIVE, "driver_allocs", 1000), IN_PART),
+    ("flow", HOLDS, _runs(NATIVE, "retries", 0, (1.0,)), IN_PART),
     ("ctx-multiple", HOLDS, [(_each(8), 60 * MIB)], FAILS),
     ("rule-difference", HOLDS, [(_shown("reserved", "half freed"), 900 * MIB)], FAILS),
     (

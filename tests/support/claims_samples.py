@@ -16,7 +16,7 @@ from allocmark.claims import catalog
 from allocmark.claims.core.claim import Verdict
 from allocmark.claims.core.judging import verdict_on
 from allocmark.schema.figure import Figure
-from allocmark.schema.metrics import pressure
+from allocmark.schema.metrics import pressure, request_path
 from allocmark.store.frame import Store, load
 from allocmark.store.panel import Panel, panels
 from allocmark.system.units import GIB, MIB
@@ -43,14 +43,23 @@ def at(probe: str, subject: str, metric: str, **axes: Any) -> At:
 
 _UNITS = {
     "bytes": "bytes", "seconds": "s", "ns": "ns", "ratio": "ratio", "share": "share",
-    "allocs": "calls", "retries": "retries", "event": "event",
+    "allocs": "calls", "calls": "calls", "retries": "retries", "event": "event",
 }  # fmt: skip
 
 
 def record() -> dict[At, float]:
     """Return every figure of the record: one card of 24 GiB."""
     made: dict[At, float] = {}
-    for part in (_context, _torch, _fragmentation, _streams, _latency, _runs, _tensorflow):
+    for part in (
+        _context,
+        _torch,
+        _fragmentation,
+        _streams,
+        _latency,
+        _request_path,
+        _runs,
+        _tensorflow,
+    ):
         made.update(part())
     return made
 
@@ -176,6 +185,48 @@ def _latency() -> dict[At, float]:
     }  # fmt: skip
     for (path, call), ns in calls.items():
         made[at("latency", NATIVE, "call_ns", path=path, call=call, **place)] = ns
+    return made
+
+
+_PARTS = {
+    request_path.UNLIMITED: (100, 20, 70, 4, 6, 0, 0, 0),
+    request_path.SHORT: (80, 16, 52, 4, 6, 3, 2, 0),
+}
+"""Requests of each workload by memory, in the order of `BRANCHES`."""
+_CALLS = {
+    request_path.WHOLE: (0, 0, 0, 0),
+    request_path.CUT: (0, 0, 0, 0),
+    request_path.NEW: (1, 0, 0, 0),
+    request_path.NO_FRACTION: (1, 0, 0, 0),
+    request_path.RETRY: (1, 1, 1, 0),
+    request_path.COLLECTED: (1, 3, 0, 0),
+    request_path.UNCOLLECTED: (1, 0, 0, 0),
+    request_path.AVAILABLE: (1, 1, 0, 0),
+    request_path.OOM: (0, 1, 1, 1),
+}
+
+
+def _request_path() -> dict[At, float]:
+    probe, made = request_path.EXPERIMENT, {}
+    for workload in WORKLOADS:
+        for memory, counts in _PARTS.items():
+            for branch, count in zip(request_path.BRANCHES, counts, strict=True):
+                place = {"workload": workload, "memory": memory, "branch": branch}
+                made[at(probe, NATIVE, "branch_requests", **place)] = float(count)
+    for size, taken in ((1, 512), (513, 1024), (2 * MIB + 1, 2 * MIB + 512)):
+        made[at(probe, NATIVE, "taken_bytes", bytes=size)] = taken
+    for step in request_path.STEPS:
+        made[at(probe, NATIVE, "step_seen", step=step)] = 1
+    for branch, calls in _CALLS.items():
+        for counter, count in zip(request_path.COUNTERS, calls, strict=True):
+            on = {"branch": branch, "counter": counter}
+            made[at(probe, NATIVE, "crafted_calls", **on)] = count
+    for number, branch in enumerate(request_path.TIMED):
+        timed = {"branch": branch, "bytes": request_path.TIMED_BYTES}
+        made[at(probe, NATIVE, "branch_ns", **timed)] = 550 * 3**number
+    for factor, host in enumerate(reversed(request_path.HOSTS), 1):
+        for size in request_path.COPIED_BYTES:
+            made[at(probe, NATIVE, "copy_ns", host=host, bytes=size)] = factor * size / 50
     return made
 
 

@@ -1,4 +1,4 @@
-"""The flow chart of section 3.4: boxes from the request down to the error, figures beside them."""
+"""The flow chart of section 3.4: boxes from the request down to the copy, figures beside them."""
 
 from __future__ import annotations
 
@@ -6,55 +6,63 @@ from typing import Any
 
 import pandas as pd
 
+from allocmark.allocators.torch_caching import NATIVE
 from allocmark.claims.core.claim import Evidence
 from allocmark.claims.core.evidence_collector import EvidenceCollector
-from allocmark.claims.request_flow import Branch, branches
+from allocmark.claims.request_steps import Step, steps
 from allocmark.report.pictures import INK, PALETTE, Picture, draw
 from allocmark.report.tables import flow
+from allocmark.schema.metrics import request_path
+from allocmark.schema.metrics.fragmentation import DRIVER_ALLOCS
 from allocmark.store.panel import Panel
 from allocmark.system.message import Message, Text
 
 ABOUT = Message(
-    "Each step is tried when the one above it did not do; beside it what it costs and how often it "
-    "is taken."
+    "torch's order, from top to bottom. Where a block is found (green), it is cut if much is left, "
+    "and the data is copied; the steps between are left out. Beside a box: which share of all "
+    "requests of the workloads comes to it, and what such a request of 32 MiB costs."
 )
 TITLE = Message("From .cuda() to memory")
-START, SERVED = Message(".cuda() asks for bytes"), Message("served")
-_SERVES = ("hit", "split", "miss", "retry")
-"""Steps after which a request may be served."""
-_WIDTH, _HEIGHT, _STEP = 4.4, 0.6, 1.1
+START = Message(".cuda() asks for bytes")
+NOT_MEASURED = Message("not measured")
+_FOUND = "split"
+"""The step that follows where a block is found."""
+_WIDTH, _HEIGHT, _LEVEL = 5.2, 0.6, 1.0
 _LABEL_X = _WIDTH / 2 + 0.15
-_SERVED_X, _SERVED_WIDTH = 9.0, 1.3
+_FOUND_X = 8.4
 
 
 def flow_chart(panel: Panel) -> Picture | None:
-    """Draw the way of a request, None where nothing of it was measured."""
-    shown = branches(EvidenceCollector(panel))
-    if not any(isinstance(one.taken, Evidence) for one in shown):
+    """Draw the way of a request, None where nothing was measured of torch's allocator."""
+    evidence = EvidenceCollector(panel)
+    metrics = (request_path.BRANCH_REQUESTS, DRIVER_ALLOCS)
+    if not any(evidence.rows(metric, subject=NATIVE) for metric in metrics):
         return None
+    shown = steps(evidence)
     data = pd.DataFrame(
         {
             "step": [one.name for one in shown],
             "what": [str(one.words) for one in shown],
+            "share": [_text(one.shares[0]) for one in shown],
+            "share in 1.1 live peaks": [_text(one.shares[1]) for one in shown],
             "cost": [_text(one.cost) for one in shown],
-            "taken": [_text(one.taken) for one in shown],
+            "size": [str(one.size) for one in shown],
         }
     )
 
     def paint(axes: Any, _: pd.DataFrame) -> None:
         _paint(axes, shown)
 
-    labels = [_label(found) for one in shown for found in (one.cost, one.taken)]
     return draw(
         "flow",
         TITLE,
         data,
         paint,
-        (9.0, 8.0),
+        (9.0, 11.5),
         about=ABOUT,
         section=flow.TITLE,
         emulated=panel.emulated,
-        words=(START, SERVED, *(one.words for one in shown), *labels),
+        words=(START, *(one.words for one in shown), *(t for one in shown for t in _labels(one))),
     )
 
 
@@ -62,49 +70,59 @@ def _text(found: Evidence | Text) -> str:
     return str(found.cell.text) if isinstance(found, Evidence) else "n/a"
 
 
-def _label(found: Evidence | Text) -> Text:
-    """Return a figure with what it is, as the table says it; nothing where there is none."""
-    if not isinstance(found, Evidence):
-        return ""
-    text = Message("{what}: {text}", what=found.what, text=found.cell.text)
-    return Message("{text} (not settled)", text=text) if found.cell.unsettled else text
+def _labels(step: Step) -> tuple[Text, Text]:
+    """Return what stands beside a box: the share of requests, and the cost."""
+    free, short = step.shares
+    cost: Text = ""
+    if isinstance(step.cost, Evidence):
+        cell = step.cost.cell
+        cost = Message("{what}: {text}", what=step.size, text=cell.text) if step.size else cell.text
+        cost = Message("{text} (not settled)", text=cost) if cell.unsettled else cost
+    if isinstance(free, Evidence) and isinstance(short, Evidence):
+        share: Text = Message(
+            "{first} of requests; {second} in 1.1 live peaks",
+            first=free.cell.text,
+            second=short.cell.text,
+        )
+        return share, cost
+    return (cost, "") if cost else (NOT_MEASURED, "")
 
 
-def _paint(axes: Any, shown: tuple[Branch, ...]) -> None:
+def _paint(axes: Any, shown: tuple[Step, ...]) -> None:
     axes.axis("off")
     axes.set(
-        xlim=(-_WIDTH / 2 - 0.2, _SERVED_X + _SERVED_WIDTH),
-        ylim=(-_STEP * (len(shown) + 0.5), _STEP / 2),
+        xlim=(-_WIDTH / 2 - 0.2, _FOUND_X + 0.3), ylim=(-_LEVEL * (len(shown) + 0.5), _LEVEL / 2)
     )
-    _box(axes, (0.0, 0.0), (_WIDTH, _HEIGHT), str(START), PALETTE[0])
-    serving = [n for n, branch in enumerate(shown, 1) if branch.name in _SERVES]
-    for number, branch in enumerate(shown, 1):
-        level = -_STEP * number
-        _arrow(axes, (0.0, level + _STEP - _HEIGHT / 2), (0.0, level + _HEIGHT / 2), INK)
-        colour = PALETTE[1] if branch.name == "oom" else PALETTE[0]
-        _box(axes, (0.0, level), (_WIDTH, _HEIGHT), str(branch.words), colour)
-        axes.text(_LABEL_X, level + 0.08, str(_label(branch.cost)), va="bottom", fontsize=7.5)
-        axes.text(_LABEL_X, level - 0.08, str(_label(branch.taken)), va="top", fontsize=7.5)
-        if number in serving:
-            end = _SERVED_X - _SERVED_WIDTH / 2
-            _arrow(axes, (_WIDTH / 2, level), (end, level), PALETTE[2])
-    tall = _STEP * (serving[-1] - serving[0]) + _HEIGHT
-    middle = -_STEP * (serving[0] + serving[-1]) / 2
-    _box(axes, (_SERVED_X, middle), (_SERVED_WIDTH, tall), str(SERVED), PALETTE[2])
+    _box(axes, 0.0, str(START), PALETTE[0])
+    levels = {step.name: -_LEVEL * number for number, step in enumerate(shown, 1)}
+    green = PALETTE[2]
+    for step in shown:
+        level = levels[step.name]
+        after = level <= levels[_FOUND]
+        if step.name != _FOUND:  # It does not follow the error above it.
+            start, end = level + _LEVEL - _HEIGHT / 2, level + _HEIGHT / 2
+            _arrow(axes, (0.0, start), (0.0, end), green if after else INK)
+        colour = PALETTE[1] if step.name == "oom" else green if after else PALETTE[0]
+        _box(axes, level, str(step.words), colour)
+        first, second = _labels(step)
+        axes.text(_LABEL_X, level + 0.08, str(first), va="bottom", fontsize=7.5)
+        axes.text(_LABEL_X, level - 0.08, str(second), va="top", fontsize=7.5)
+        if step.finds:
+            axes.plot((_WIDTH / 2, _FOUND_X), (level, level), color=green, lw=1.2)
+    top = max(levels[step.name] for step in shown if step.finds)
+    axes.plot((_FOUND_X, _FOUND_X), (top, levels[_FOUND]), color=green, lw=1.2)
+    _arrow(axes, (_FOUND_X, levels[_FOUND]), (_WIDTH / 2, levels[_FOUND]), green)
 
 
-def _box(
-    axes: Any, middle: tuple[float, float], size: tuple[float, float], text: str, colour: str
-) -> None:
+def _box(axes: Any, y: float, text: str, colour: str) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    (x, y), (width, height) = middle, size
     style = "round,pad=0.02,rounding_size=0.12"
-    corner = (x - width / 2, y - height / 2)
+    corner = (-_WIDTH / 2, y - _HEIGHT / 2)
     axes.add_patch(
-        FancyBboxPatch(corner, width, height, boxstyle=style, fc="none", ec=colour, lw=1.4)
+        FancyBboxPatch(corner, _WIDTH, _HEIGHT, boxstyle=style, fc="none", ec=colour, lw=1.4)
     )
-    axes.text(x, y, text, ha="center", va="center", fontsize=8.5)
+    axes.text(0.0, y, text, ha="center", va="center", fontsize=8.5)
 
 
 def _arrow(axes: Any, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
