@@ -27,7 +27,7 @@ GOLDEN = Path(__file__).parent / "golden_document.md"
 IDS = {
     *("verdicts-tally", "verdicts", "advice", "document-context", "document-traits"),
     *("document-code", "document-modes", "document-comparison", "document-flow"),
-    "document-rules",
+    *("document-rules", "rule-scores"),
 }
 
 

@@ -25,6 +25,7 @@ from tests.support import claims_samples as samples
 from tests.support.claims_samples import WORKLOADS, At, at, judged, run
 
 HOLDS, IN_PART, FAILS = Ruling.HOLDS, Ruling.IN_PART, Ruling.FAILS
+UNDECIDED = Ruling.UNDECIDED
 ROOT = Path(__file__).parents[2]
 
 GIVEN = {
@@ -80,6 +81,16 @@ _SHARED = _tf(GROWTH, "shared_bytes")
 _LATER = _tf(GROWTH, "returned_bytes", after="5 s later", meter="nvml_process")
 _FIRST_OF_BOTH = _tf(LIMIT, "combined_first_tensor_bytes", setting="limit after growth")
 _PAIR = {"path": "miss", "call": "pair", "level": "allocator", "wait": "host", "bytes": 2 * MIB}
+
+_LESS_WHERE_FAILED = [
+    *_runs(NATIVE, "retries_before", 0, (1.1,)),
+    *_runs(EXPANDABLE, "retries_before", 1, (1.1,)),
+]
+_NONE_AVOIDED = [
+    *_runs(EXPANDABLE, "completed", 0, (1.1, 1.5)),
+    (at("pressure", NATIVE, "completed", **run(NATIVE, "a", 1.1)), 1),
+    (at("pressure", NATIVE, "completed", **run(NATIVE, "a", 1.5)), 0),
+]
 
 FLIPS: Sequence[tuple[str, Ruling, Changes, Ruling]] = (
     ("ctx-exists", HOLDS, [(_total("driver", "context"), 0)], FAILS),
@@ -175,18 +186,12 @@ FLIPS: Sequence[tuple[str, Ruling, Changes, Ruling]] = (
     ("flow", HOLDS, _runs(NATIVE, "retries", 0, (1.0,)), IN_PART),
     ("ctx-multiple", HOLDS, [(_each(8), 60 * MIB)], FAILS),
     ("rule-difference", HOLDS, [(_shown("reserved", "half freed"), 900 * MIB)], FAILS),
-    (
-        "rule-30",
-        FAILS,
-        [
-            *_runs(NATIVE, "cache_share_max_before", 0.2, (1.5, 2.0)),
-            *_runs(EXPANDABLE, "cache_share_max_before", 0.2, (1.1, 1.5, 2.0)),
-        ],
-        HOLDS,
-    ),
-    ("rule-retries", IN_PART, _runs(NATIVE, "retries_before", 1, (1.5, 2.0)), FAILS),
-    ("most-oom", IN_PART, _runs(NATIVE, "failed_request_bytes", 2 * GIB, (1.0, 1.1)), FAILS),
-    ("not-size", HOLDS, _runs(EXPANDABLE, "completed", 0, _ALL), FAILS),
+    ("rule-30", FAILS, _runs(NATIVE, "split_share_of_cache", 0.8, _ALL), HOLDS),
+    ("rule-retries", UNDECIDED, _runs(NATIVE, "retries_before", 1, (1.1,)), HOLDS),
+    ("rule-retries", UNDECIDED, _LESS_WHERE_FAILED, FAILS),
+    ("most-oom", IN_PART, _runs(NATIVE, "failed_request_bytes", 2 * GIB, (1.1,)), FAILS),
+    ("not-size", HOLDS, _NONE_AVOIDED, FAILS),
+    ("not-size", HOLDS, _runs(EXPANDABLE, "completed", 0, (1.1,))[:3], UNDECIDED),
 )
 
 

@@ -153,7 +153,7 @@ def test_only_rules_that_hold_are_applied_and_the_others_are_named() -> None:
     assert found == {
         "ctx-multiple": "3 processes have a context on this GPU, about 1.5 GiB in all; "
         "2 of them hold little else",
-        "rule-retries": "num_alloc_retries is 3 and 1 failed allocations: the sign is there",
+        "rule-retries": "num_alloc_retries is 3 and 1 failed allocations: the indicator is present",
     }
     assert others == "not applied: rule-30 (does not hold); measured on a GPU"
 
@@ -188,7 +188,8 @@ def test_a_rule_that_holds_by_a_quick_run_says_so() -> None:
 def test_the_share_of_the_cache() -> None:
     known = Measured(rule_30=Ruling.HOLDS)
     found, others = said(card(800), _TORCH, known=known)
-    assert found["rule-30"].startswith("50% of what is reserved is not live, 60% at most: the sign")
+    begin = "50% of what is reserved is not live, 60% at most: the indicator"
+    assert found["rule-30"].startswith(begin)
     assert others == ""
     found, _ = said(card(800), _TENSORFLOW, known=known)
     assert "allocmark.watch()" in found["rule-30"]

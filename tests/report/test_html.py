@@ -408,6 +408,7 @@ LEADING = {
     *("tensorflow_policy-held_bytes", "tensorflow_policy-returned_bytes"),
     *("several_gpus-mode_bytes", "several_gpus-stray_bytes", "several_gpus-peer-times"),
     *("replay_agreement-peaks-off", "replay_agreement-capacity-tried", "replay_agreement-off"),
+    "rule-scores",
 }
 """Tables of what was measured that answer their section's question: the others are folded."""
 

@@ -250,6 +250,8 @@ def _runs() -> dict[At, float]:
                     "retries_before": float(announced),
                     "cache_share_max_before": 0.9 if not failed or announced else 0.2,
                     "cache_share_last_before": 0.2,
+                    "reserved_cache_share_max_before": 0.9 if not failed or announced else 0.2,
+                    "split_share_of_cache": 0.2,
                     "reserved_share_last_before": 1.0 if failed else 0.5,
                     "unreturnable_share_max_before": 0.9 if failed else 0.4,
                 }
@@ -266,7 +268,7 @@ def _runs() -> dict[At, float]:
                 for metric, value in told.items():
                     made[at("pressure", subject, metric, **place)] = value
                 # The cache passes 30 % at once, what cannot be given back 85 % near a failure.
-                shown = [("cache_share", 0.3, 10.0)]
+                shown = [("cache_share", 0.3, 10.0), ("reserved_cache_share", 0.3, 10.0)]
                 shown += [("unreturnable_share", 0.85, 600.0)] if failed else []
                 for sign, above, event in shown:
                     level = {**place, "sign": sign, "above": above}

@@ -111,7 +111,7 @@ def _torch(account: Account) -> list[Counters]:
 
 
 def _presence(there: bool) -> str:
-    return f"the sign is {'' if there else 'not '}there"
+    return f"the indicator is {'present' if there else 'absent'}"
 
 
 _FINDINGS: dict[str, Callable[[Account, MeasuredFacts], str]] = dict(

@@ -10,7 +10,7 @@ from allocmark.store.panel import Panel
 from allocmark.store.table import Cell, Table, empty, label
 from allocmark.system.message import Message, Text
 
-_EXPLAINED = (Ruling.IN_PART, Ruling.FAILS)
+_EXPLAINED = (Ruling.IN_PART, Ruling.FAILS, Ruling.UNDECIDED)
 """Verdicts that a reader wants to know more of at once."""
 FIGURE, VERDICT = Message("figure"), Message("verdict")
 
@@ -68,9 +68,15 @@ class DocumentTable:
 
 
 def _cells(judged: Judgement, cell: ClaimCell, explained: bool) -> list[Cell]:
-    """Return what is said, its figure and verdict; why, and on how little, where `explained`."""
+    """Return what is said, its figure and verdict."""
+    return [label(cell.words), *figure_and_verdict(judged, cell.figure, explained)]
+
+
+def figure_and_verdict(judged: Judgement, name: str, explained: bool = True) -> tuple[Cell, Cell]:
+    """Return a figure of a verdict, or why there is none, and the verdict: why, and on how little,
+    where `explained`."""
     verdict = judged.verdict
-    found = verdict.find(cell.figure)
+    found = verdict.find(name)
     if found is not None:
         shown = figure(found)
     elif verdict.reason:
@@ -82,7 +88,7 @@ def _cells(judged: Judgement, cell: ClaimCell, explained: bool) -> list[Cell]:
         words = Message("{what}: {text}", what=words, text=verdict.filled(verdict.condition))
     if explained and judged.caution is not None:
         words = Message("{text} ({caution})", text=words, caution=judged.caution)
-    return [label(cell.words), shown, label(words)]
+    return shown, label(words)
 
 
 def figure(evidence: Evidence) -> Cell:

@@ -42,6 +42,8 @@ class Ruling(StrEnum):
     HOLDS = "holds"
     IN_PART = "holds in part"
     FAILS = "does not hold"
+    UNDECIDED = "undecided"
+    """Measured, but other workloads, capacities or settings could turn it."""
     NOT_MEASURED = "not measured here"
 
     @staticmethod
@@ -59,6 +61,7 @@ _WORDS = {
     Ruling.HOLDS: Message("holds"),
     Ruling.IN_PART: Message("holds in part"),
     Ruling.FAILS: Message("does not hold"),
+    Ruling.UNDECIDED: Message("undecided"),
     Ruling.NOT_MEASURED: Message("not measured here"),
 }
 
@@ -77,6 +80,8 @@ class Evidence:
     name: str
     what: Text
     cell: Cell
+    over_workloads: bool = False
+    """Its cell has the interval over workloads, which sentences name too."""
 
     @property
     def plain(self) -> str:
@@ -88,6 +93,21 @@ class Evidence:
     def marked(self) -> str:
         """The number for a sentence; one that has not settled is said to be about that."""
         return f"{ABOUT}{self.plain}" if self.cell.unsettled else self.plain
+
+    @property
+    def in_sentence(self) -> Text:
+        """The number for a sentence, with its interval over workloads where it has one."""
+        if not self.over_workloads:
+            return self.marked
+        return Message("{text} ({interval})", text=self.marked, interval=self._interval)
+
+    @property
+    def _interval(self) -> Text:
+        cell = self.cell
+        if cell.low is None or cell.high is None:
+            return Message("no interval: too few workloads")
+        low, high = (format_value(end, cell.unit) for end in (cell.low, cell.high))
+        return Message("{low} to {high} over workloads", low=low, high=high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +126,7 @@ class Verdict:
 
     def filled(self, text: Text) -> Text:
         """Return one of the verdict's sentences with its figures."""
-        return filled(text, {evidence.name: evidence.marked for evidence in self.evidence})
+        return filled(text, {each.name: each.in_sentence for each in self.evidence})
 
     def find(self, name: str) -> Evidence | None:
         """Return the evidence of that name, None where there is none."""

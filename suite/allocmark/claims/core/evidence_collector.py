@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pandas as pd
 
 from allocmark.claims.core.claim import Evidence, Ruling, Verdict
+from allocmark.claims.core.over_workloads import Spread, spread
 from allocmark.schema.metric import Metric
 from allocmark.schema.notes import positive_number
 from allocmark.store.frame_columns import DOCUMENT_COLUMNS
@@ -131,9 +134,39 @@ class EvidenceCollector:
     ) -> float:
         """Take what a function makes of rows, or of groups of rows, as evidence, and return it.
 
-        Raises `MissingFigureError` where nothing can be made of them: of none a count makes 0.
+        Raises `MissingFigureError` where nothing can be made of them, as of none.
         """
         return self._derived(name, what, function, groups, unit, of_values=True)
+
+    def derive_over(
+        self,
+        name: str,
+        what: Text,
+        function: Callable[[Sequence[Sequence[Group]]], float],
+        workloads: Sequence[Sequence[Group]],
+        unit: str = "ratio",
+    ) -> Spread:
+        """Take what a function makes of the groups of several workloads as evidence.
+
+        Return it with its interval over workloads, which stands beside it. Raises as `derive`.
+        """
+        sizes = [len(groups) for groups in workloads]
+
+        def of_all(groups: Sequence[Group]) -> float:
+            rest = iter(groups)
+            return function([list(itertools.islice(rest, size)) for size in sizes])
+
+        groups = [group for own in workloads for group in own]
+        self._derived(name, what, of_all, groups, unit, of_values=True)
+        found = spread(workloads, function)
+        made = self.collected[-1]
+        ends = (found.low, found.high) if math.isfinite(found.low) else (None, None)
+        made = replace(
+            made, cell=replace(made.cell, low=ends[0], high=ends[1]), over_workloads=True
+        )
+        cell = replace(made.cell, text=made.in_sentence)
+        self.collected[-1] = replace(made, cell=cell)
+        return found
 
     def _derived(
         self,
@@ -145,6 +178,8 @@ class EvidenceCollector:
         of_values: bool,
     ) -> float:
         rows = [row for group in groups for row in _of_group(group)]
+        if not rows:
+            raise MissingFigureError(Message("nothing to work out: {what}", what=what))
         derivation = Derivation(function, max(1, len(rows) // max(1, len(groups))), of_values)
         try:
             value = derivation([float(row) for row in rows])
@@ -162,6 +197,10 @@ class EvidenceCollector:
         )
         self.collected.append(Evidence(name, what, cell))
         return value
+
+    def has(self, name: str) -> bool:
+        """Whether evidence of that name was collected."""
+        return any(each.name == name for each in self.collected)
 
     def verdict(self, ruling: Ruling, condition: Text, cause: Text) -> Verdict:
         """Return the verdict with the evidence collected so far."""

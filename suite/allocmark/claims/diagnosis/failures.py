@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from allocmark.allocators.torch_caching import NATIVE
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
-from allocmark.claims.core.derivations import Pairs, share_of_positives
-from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
+from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
 from allocmark.claims.shared.indicators import (
     RULE_30,
     RULE_RETRIES,
     RunKey,
     base_rate,
-    beats_guessing,
     by_run,
-    failures,
+    completed,
+    contested,
     readings,
+    run_key,
     runs_with,
     score,
 )
-from allocmark.claims.shared.rows import Triples
 from allocmark.schema.metrics import pressure
 from allocmark.system.message import Message
 
@@ -28,15 +28,24 @@ _MOST = 0.5
 _OFTEN = 1 / 3
 
 
-def _share_with_enough(triples: Triples) -> float:
+def _mean(sample: Sequence[Sequence[bool]]) -> float:
+    """Return a share, each workload weighing the same."""
+    return sum(sum(own) / len(own) for own in sample) / len(sample)
+
+
+def _share_with_enough(sample: Sequence[Sequence[tuple[float, ...]]]) -> float:
     """Return in what share of failures cached and free bytes together reach the request."""
-    return sum(cached + free >= size for cached, free, size in triples) / len(triples)
+    return _mean([[cached + free >= size for cached, free, size in own] for own in sample])
 
 
-def _share_announced(pairs: Pairs) -> float:
+def _share_preceded(sample: Sequence[Sequence[tuple[float, ...]]]) -> float:
     """Return in what share of failures at least one of the two rules' indicators was seen."""
-    seen = (cache > RULE_30.above or retries > RULE_RETRIES.above for cache, retries in pairs)
-    return sum(seen) / len(pairs)
+    return _mean(
+        [
+            [cache > RULE_30.above or retries > RULE_RETRIES.above for cache, retries in own]
+            for own in sample
+        ]
+    )
 
 
 @partial(
@@ -46,48 +55,72 @@ def _share_announced(pairs: Pairs) -> float:
     statement=Message("With these strategies and rules most OOMs can be traced to their cause."),
     experiments=(pressure.EXPERIMENT,),
     first_screen=FirstScreen(
-        9, "enough", Message("of the failures had enough bytes free, but in pieces")
+        9, "enough", Message("of avoidable failures had enough free bytes, in pieces")
     ),
 )
 def _most_failures(evidence: EvidenceCollector) -> Verdict:
-    failed = failures(evidence)
-    cached = by_run(evidence, pressure.FAILED_CACHED_BYTES)
-    free = by_run(evidence, pressure.FAILED_DEVICE_FREE_BYTES)
-    requests = by_run(evidence, pressure.FAILED_REQUEST_BYTES)
-    triples = [
-        (cached[run], free[run], requests[run])
-        for run in failed
-        if run in cached and run in free and run in requests
-    ]
+    failed = [run_key(row) for row in contested(evidence) if row == 0.0]
+    cached, free, requests = (
+        by_run(evidence, metric)
+        for metric in (
+            pressure.FAILED_CACHED_BYTES,
+            pressure.FAILED_DEVICE_FREE_BYTES,
+            pressure.FAILED_REQUEST_BYTES,
+        )
+    )
+    triples = _by_workload(
+        {
+            run: (cached[run], free[run], requests[run])
+            for run in failed
+            if run in cached and run in free and run in requests
+        }
+    )
     if not triples:
         raise evidence.missing(pressure.FAILED_CACHED_BYTES)
-    what = Message("failures at which enough bytes were free, but in pieces")
-    enough = evidence.derive("enough", what, _share_with_enough, triples, "share")
+    what = Message("failures with enough free bytes, in pieces")
+    enough = evidence.derive_over("enough", what, _share_with_enough, triples, "share")
+    evidence.count("failures", Message("failed runs"), [row for own in triples for row in own])
     shares, retries = (readings(evidence, rule.metric) for rule in (RULE_30, RULE_RETRIES))
-    evidence.derive(
-        "announced",
-        Message("failures that at least one of the two rules announced"),
-        _share_announced,
-        [(shares[run], retries[run]) for run in failed if run in shares and run in retries],
-        "share",
+    both = _by_workload(
+        {run: (shares[run], retries[run]) for run in failed if run in shares and run in retries}
     )
-    by_share, by_retries = (runs_with(evidence, rule) for rule in (RULE_30, RULE_RETRIES))
-    base = base_rate(evidence, by_share)
-    precisions = [
-        score(evidence, "share", RULE_30, by_share)[0],
-        score(evidence, "retries", RULE_RETRIES, by_retries)[0],
-    ]
-    explained = enough > _MOST
+    what = Message("failures that at least one of the two rules preceded")
+    evidence.derive_over("preceded", what, _share_preceded, both, "share")
+    base_rate(evidence, runs_with(evidence, RULE_RETRIES))
+    rulings = {
+        score(evidence, name, rule, runs_with(evidence, rule))
+        for name, rule in (("share", RULE_30), ("retries", RULE_RETRIES))
+    }
     return evidence.verdict(
-        Ruling.of(explained and beats_guessing(min(precisions), base), in_part=explained),
+        _explained(enough.at_least(_MOST), rulings),
         Message(
-            "In {enough} of the failures enough bytes were free, only not in one piece: that the "
-            "layout explains. At least one rule announced {announced}, but it announced runs "
-            "that completed too: precision {share_precision} and {retries_precision}, where "
-            "{base} of all runs failed."
+            "Of {failures} failures in capacities in which another setting completes, {enough} had "
+            "enough free bytes, only not in one piece: that the layout explains. At least one of "
+            "the 30 % rule and the retries rule preceded {preceded}, with recalls of "
+            "{share_recall} and {retries_recall}; base rate {base}."
         ),
-        Message("What explains a failure afterwards need not have announced it."),
+        Message("What explains a failure afterwards need not predict it."),
     )
+
+
+def _explained(layout: Ruling, rules: set[Ruling]) -> Ruling:
+    """Return that the layout explains most failures, and in part where no rule predicts them."""
+    if layout is not Ruling.HOLDS:
+        return layout
+    if rules <= {Ruling.HOLDS, Ruling.IN_PART}:
+        return Ruling.HOLDS
+    return Ruling.IN_PART if Ruling.FAILS in rules else Ruling.UNDECIDED
+
+
+def _by_workload(found: dict[RunKey, tuple[Row, ...]]) -> list[list[tuple[Row, ...]]]:
+    sample: dict[str, list[tuple[Row, ...]]] = {}
+    for run, rows in found.items():
+        sample.setdefault(str(run[1]), []).append(rows)
+    return list(sample.values())
+
+
+def _share_avoided(sample: Sequence[Sequence[float]]) -> float:
+    return _mean([[completed > 0 for completed in own] for own in sample])
 
 
 @partial(
@@ -100,22 +133,33 @@ def _most_failures(evidence: EvidenceCollector) -> Verdict:
     experiments=(pressure.EXPERIMENT,),
 )
 def _not_size(evidence: EvidenceCollector) -> Verdict:
-    failed = [run[1:] for run in failures(evidence) if run[0] == NATIVE]
-    if not failed:
-        raise evidence.missing(pressure.COMPLETED, subject=NATIVE)
+    runs = {run_key(row): row for row in completed(evidence)}
+    possible = {run[2] for run, row in runs.items() if row > 0}
+    failed = [run[1:] for run, row in runs.items() if run[0] == NATIVE and row == 0.0]
     others: dict[RunKey, list[Row]] = {}
-    for run, row in by_run(evidence, pressure.COMPLETED).items():
+    for run, row in runs.items():
         if run[0] != NATIVE:
             others.setdefault(run[1:], []).append(row)
-    best = [max(others[same]) for same in failed if same in others]
+    best: dict[str, list[Row]] = {}
+    for workload, ratio in failed:
+        if ratio in possible and (workload, ratio) in others:
+            best.setdefault(str(workload), []).append(max(others[workload, ratio]))
+    if not best:
+        raise MissingFigureError(
+            Message("no failure of the default settings in a capacity in which anything completes")
+        )
+    sample = list(best.values())
     what = Message("failures that another setting avoids")
-    share = evidence.derive("share", what, share_of_positives, best, "share")
-    evidence.count("failures", Message("failed runs as torch comes"), best, "runs")
+    share = evidence.derive_over("share", what, _share_avoided, sample, "share")
+    evidence.count("failures", Message("failed runs, default settings"),
+                   [row for own in sample for row in own], "runs")  # fmt: skip
+    evidence.count("workloads", Message("workloads"), [own[0] for own in sample])
     return evidence.verdict(
-        Ruling.of(share >= _OFTEN, in_part=share > 0),
+        share.at_least(_OFTEN),
         Message(
-            "Of {failures} failures of torch as it comes, in 1 to 2 live peaks of memory, {share} "
-            "do not occur in the same memory under another setting."
+            "Of {failures} failures of {workloads} workloads under default settings, in capacities "
+            "in which any run completes, {share} do not occur in the same capacity under another "
+            "setting. It holds from a third on."
         ),
-        Message("The live bytes are the same; what is free lies in pieces that are too small."),
+        Message("The workload is the same in each of these pairs of runs; the setting is not."),
     )

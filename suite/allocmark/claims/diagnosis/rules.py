@@ -5,25 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from allocmark.allocators.torch_caching import NATIVE
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
-from allocmark.claims.core.derivations import share_of_zeros
-from allocmark.claims.core.evidence_collector import EvidenceCollector
+from allocmark.claims.core.derivations import median
+from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
 from allocmark.claims.shared.indicators import (
     RULE_30,
     RULE_RETRIES,
+    Runs,
+    Sample,
     by_run,
     completed,
     predict,
     run_key,
     runs_with,
+    sampled,
 )
 from allocmark.claims.shared.torch import POINTS, kept, shown
 from allocmark.schema.metrics import pressure
-from allocmark.system.message import Message, sentences
+from allocmark.system.message import Message, Text, sentences
 
 _FIRST_RELEASE, _STATED_RELEASE = "1.4", "1.9"
 """Of PyTorch with num_alloc_retries: by what was published, and by the source document."""
-_MANY = 5
+_MOSTLY = 0.5
+"""From this share of a cache on its fragments are called serious."""
+_EVEN = 0.5
+"""The share of pairs in which one of two alike is ahead."""
 
 
 def _most_off(points: Sequence[tuple[float, float, float, float]]) -> float:
@@ -48,11 +55,14 @@ def _difference(evidence: EvidenceCollector) -> Verdict:
         )
         for point in POINTS
     ]
-    what = Message("most that the difference is off the free blocks")
+    what = Message("largest difference from the free blocks of memory_snapshot()")
     wrong = evidence.derive("wrong", what, _most_off, points, "bytes")
     return evidence.verdict(
         Ruling.of(wrong == 0),
-        Message("Off by {wrong} from the free blocks of the block map at every point."),
+        Message(
+            "At most {wrong} off the free blocks of memory_snapshot(), over {points} points.",
+            points=str(len(points)),
+        ),
         Message("A segment consists of live and free blocks and of nothing else."),
     )
 
@@ -65,24 +75,52 @@ def _difference(evidence: EvidenceCollector) -> Verdict:
     experiments=(pressure.EXPERIMENT,),
     first_screen=FirstScreen(
         5,
-        "rule_precision",
-        Message("of the runs that showed a cache above 30 % failed; of all runs {base}"),
+        "split",
+        Message("of PyTorch's cache is fragments (inactive split) where the cache exceeds 30 %"),
     ),
 )
 def cache_share(evidence: EvidenceCollector) -> Verdict:
-    ruling, lead = predict(evidence, RULE_30)
-    condition = Message(
-        "Of the {rule_shown} runs that showed it {rule_precision} failed, of all {runs} {base}; "
-        "it announced {rule_recall} of the failures."
-    )
+    rows = evidence.required_rows(pressure.SPLIT_SHARE_OF_CACHE, subject=NATIVE)
+    sample = list(by_workload(rows).values())
+    what = Message("inactive split over cache, at a cache share above 30 % (median of workloads)")
+    split = evidence.derive_over("split", what, _median_of_medians, sample, "share")
+    evidence.count("split_workloads", Message("workloads"), [own[0] for own in sample])
+    own = evidence.fresh()
+    scores: Text
+    try:
+        _, scores = predict(own, RULE_30)
+    except MissingFigureError as missing:
+        scores = Message("Not scored as a predictor of failed allocations: {reason}.",
+                         reason=missing.reason)  # fmt: skip
+    evidence.collected += own.collected
     return evidence.verdict(
-        ruling,
-        sentences(condition, lead),
+        split.at_least(_MOSTLY),
+        sentences(
+            Message(
+                "At readings with a cache share above 30 % and a quarter of the capacity reserved, "
+                "{split} of the cache is inactive split, a median over {split_workloads} workloads "
+                "(default settings); the rest are free segments. It holds from half of the cache "
+                "on."
+            ),
+            scores,
+        ),
         Message(
-            "A cache that can be reused is no fragmentation: the share is large whenever a program "
-            "has just freed much, and small just before memory runs out."
+            "The share counts free segments as well as free blocks in split ones; only the latter "
+            "are fragments that torch cannot release."
         ),
     )
+
+
+def by_workload(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return rows by their workload."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(str(row["workload"]), []).append(row)
+    return found
+
+
+def _median_of_medians(sample: Sequence[Sequence[float]]) -> float:
+    return median([median(own) for own in sample])
 
 
 @partial(
@@ -103,10 +141,10 @@ def _retries_version(evidence: EvidenceCollector) -> Verdict:
     if not rows:
         return evidence.verdict(
             Ruling.FAILS,
-            Message("The installed release does not tell it."),
-            Message("Its counters were asked for in every run."),
+            Message("The installed release does not report it."),
+            Message("Its counters were read in every run."),
         )
-    what = Message("runs in which the installed torch told num_alloc_retries")
+    what = Message("runs reporting num_alloc_retries")
     evidence.count("read", what, rows, "runs")
     return evidence.verdict(
         Ruling.of(_FIRST_RELEASE == _STATED_RELEASE, in_part=True),
@@ -131,51 +169,44 @@ def _retries_version(evidence: EvidenceCollector) -> Verdict:
     experiments=(pressure.EXPERIMENT,),
 )
 def more_retries(evidence: EvidenceCollector) -> Verdict:
-    ruling, lead = predict(evidence, RULE_RETRIES)
-    worse, comparison = _more_are_worse(evidence)
-    if ruling is Ruling.HOLDS and not worse:
-        ruling = Ruling.IN_PART
-    condition = Message(
-        "Of the {rule_shown} runs with a retry {rule_precision} failed, of all {runs} {base}; it "
-        "announced {rule_recall} of the failures."
-    )
+    ruling, scores = predict(evidence, RULE_RETRIES)
+    pairs = [
+        own for own in map(_failed_and_completed, sampled(runs_with(evidence, RULE_RETRIES))) if own
+    ]
+    what = Message("of pairs, more retries in the run that failed (equal numbers: half)")
+    more = evidence.derive_over("more", what, _more_in_failed, pairs, "share")
+    sure = more.at_least(_EVEN)
+    if ruling is Ruling.HOLDS and sure is not Ruling.HOLDS:
+        ruling = Ruling.IN_PART if sure is Ruling.FAILS else Ruling.UNDECIDED
     return evidence.verdict(
         ruling,
-        sentences(condition, lead, comparison),
+        sentences(
+            scores,
+            Message(
+                "Of a run that failed and one that completed, in the same capacity under another "
+                "setting, the one that failed had more retries in {more} of the pairs (50 %: no "
+                "difference)."
+            ),
+        ),
         Message(
-            "It counts how often the driver refused and the cache was emptied: that happens when "
+            "The counter grows each time that cudaMalloc fails and the cache is released: when "
             "memory is short, fragmented or not."
         ),
     )
 
 
-def _more_are_worse(evidence: EvidenceCollector) -> tuple[bool, Message]:
-    """Return whether more of the runs with many retries failed than of those with few, and the
-    sentence on it; without runs of both kinds it is not known, and so is not said to be."""
-    limit = str(_MANY)
-    runs = [(run, retries) for run, retries in runs_with(evidence, RULE_RETRIES) if retries > 0]
-    few = [run for run, retries in runs if retries <= _MANY]
-    many = [run for run, retries in runs if retries > _MANY]
-    if not few or not many:
-        return False, Message(
-            "Whether more retries are worse is open: no runs both with 1 to {limit} and with more "
-            "to set side by side.",
-            limit=limit,
-        )
-    evidence.count("few_runs", Message("runs with 1 to {limit} retries", limit=limit), few, "runs")
-    what = Message("failures among the runs with 1 to {limit} retries", limit=limit)
-    of_few = evidence.derive("few", what, share_of_zeros, few, "share")
-    evidence.count("many_runs", Message("runs with more than {limit}", limit=limit), many, "runs")
-    what = Message("failures among the runs with more than {limit}", limit=limit)
-    of_many = evidence.derive("many", what, share_of_zeros, many, "share")
-    if of_many <= of_few:
-        return False, Message(
-            "More retries are not worse: of {few_runs} runs with 1 to {limit} of them {few} "
-            "failed, of {many_runs} with more {many}.",
-            limit=limit,
-        )
-    return True, Message(
-        "More retries are worse: of {few_runs} runs with 1 to {limit} of them {few} failed, of "
-        "{many_runs} with more {many}.",
-        limit=limit,
-    )
+def _failed_and_completed(runs: Runs) -> list[tuple[Row, Row]]:
+    """Return of one workload what each failed run showed, beside each completed one in the same
+    capacity."""
+    return [
+        (of_failed, of_completed)
+        for failed, of_failed in runs
+        for done, of_completed in runs
+        if not failed and done and failed["capacity_ratio"] == done["capacity_ratio"]
+    ]
+
+
+def _more_in_failed(sample: Sample) -> float:
+    """Return the share of pairs in which the first is larger, each workload weighing the same."""
+    shares = [sum((a > b) + (a == b) / 2 for a, b in pairs) / len(pairs) for pairs in sample]
+    return sum(shares) / len(shares)

@@ -3,6 +3,10 @@
 An indicator is a figure of a run that was read at least 100 events before its failed allocation (in
 a completed run before its last one), and a threshold that it must exceed. Runs that fail before
 their hundredth event count as missed, whatever the indicator: nobody could have acted on anything.
+
+Scored are the capacities of each workload in which some settings completed and others failed: where
+all fail, or none does, no indicator can tell runs apart, and how many such steps there are is the
+grid's choice. Every workload weighs the same, and every score has its interval over workloads.
 """
 
 from __future__ import annotations
@@ -12,13 +16,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from allocmark.claims.core.claim import Ruling
-from allocmark.claims.core.derivations import Pairs, median, share_of_zeros
+from allocmark.claims.core.derivations import Pairs, median
 from allocmark.claims.core.evidence_collector import (
     EvidenceCollector,
     MissingFigureError,
     Row,
     Where,
 )
+from allocmark.claims.core.over_workloads import Spread
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import pressure
 from allocmark.system.message import Message, Text
@@ -27,12 +32,13 @@ CACHE_SHARE = 0.3
 """The share of the cache from which the source document speaks of serious fragmentation."""
 CANDIDATES = {
     pressure.RETRIES_BEFORE: Message("num_alloc_retries"),
-    pressure.CACHE_SHARE_MAX_BEFORE: Message("cache share, largest seen"),
+    pressure.RESERVED_CACHE_SHARE_MAX_BEFORE: Message(
+        "cache share, largest seen with a quarter of the capacity reserved"
+    ),
     pressure.CACHE_SHARE_LAST_BEFORE: Message("cache share, last reading"),
     pressure.RESERVED_SHARE_LAST_BEFORE: Message("reserved over capacity, last reading"),
     pressure.UNRETURNABLE_SHARE_MAX_BEFORE: Message(
-        "what cannot be given back (live blocks, and free ones beside them) over capacity, "
-        "largest seen"
+        "allocated and inactive split bytes over capacity, largest seen"
     ),
 }
 """What a better rule is chosen from, in words."""
@@ -42,7 +48,7 @@ _GOOD_PRECISION = 0.75
 _GOOD_RECALL = 0.5
 _STEPS = 20
 _LEVELS_OF = {
-    pressure.CACHE_SHARE_MAX_BEFORE: pressure.CACHE_SHARE,
+    pressure.RESERVED_CACHE_SHARE_MAX_BEFORE: pressure.RESERVED_CACHE_SHARE,
     pressure.UNRETURNABLE_SHARE_MAX_BEFORE: pressure.UNRETURNABLE_SHARE,
 }
 """Figures of which it is recorded when they first exceeded some levels, by that record's names."""
@@ -51,6 +57,8 @@ RunKey = tuple[Any, ...]
 """Setting, workload and capacity of a run."""
 Runs = Sequence[tuple[Row, Row]]
 """Runs: whether each completed (1 or 0), and what it showed of an indicator."""
+Sample = Sequence[Pairs]
+"""The same by workload, as plain numbers or as rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,57 +78,94 @@ class Indicator:
         return []
 
 
-RULE_30 = Indicator(pressure.CACHE_SHARE_MAX_BEFORE, CACHE_SHARE)
+RULE_30 = Indicator(pressure.RESERVED_CACHE_SHARE_MAX_BEFORE, CACHE_SHARE)
 RULE_30_LAST = Indicator(pressure.CACHE_SHARE_LAST_BEFORE, CACHE_SHARE)
 RULE_RETRIES = Indicator(pressure.RETRIES_BEFORE, 0)
 
 
-def _outcomes(runs: Pairs, above: float) -> tuple[int, int, int]:
-    """Return hits, false alarms and misses of an indicator."""
-    hits = sum(completed == 0 and shown > above for completed, shown in runs)
-    alarms = sum(completed != 0 and shown > above for completed, shown in runs)
-    misses = sum(completed == 0 and shown <= above for completed, shown in runs)
-    return hits, alarms, misses
+def _shares(sample: Sample, above: float) -> tuple[float, float, float, float]:
+    """Return hits, false alarms, misses and failures of an indicator, as shares of each workload's
+    runs, added up."""
+    hits = alarms = misses = failed = 0.0
+    for runs in sample:
+        one = 1 / len(runs)
+        for completed, shown in runs:
+            hits += one * (completed == 0 and shown > above)
+            alarms += one * (completed != 0 and shown > above)
+            misses += one * (completed == 0 and shown <= above)
+            failed += one * (completed == 0)
+    return hits, alarms, misses, failed
 
 
-def precision(runs: Pairs, above: float) -> float:
+def precision(sample: Sample, above: float) -> float:
     """Return the share of failures among the runs that showed it."""
-    hits, alarms, _ = _outcomes(runs, above)
+    hits, alarms, _, _ = _shares(sample, above)
     return hits / (hits + alarms)
 
 
-def recall(runs: Pairs, above: float) -> float:
-    """Return the share of failures that it announced."""
-    hits, _, misses = _outcomes(runs, above)
+def recall(sample: Sample, above: float) -> float:
+    """Return the share of failures before which it was seen."""
+    hits, _, misses, _ = _shares(sample, above)
     return hits / (hits + misses)
 
 
-def f1(runs: Pairs, above: float) -> float:
+def failed_share(sample: Sample) -> float:
+    """Return the share of failures among all runs, the base rate."""
+    return _shares(sample, 0)[3] / len(sample)
+
+
+def lift(sample: Sample, above: float) -> float:
+    """Return precision over base rate: 1 is guessing."""
+    return precision(sample, above) / failed_share(sample)
+
+
+def f1(sample: Sample, above: float) -> float:
     """Return the harmonic mean of precision and recall."""
-    hits, alarms, misses = _outcomes(runs, above)
+    hits, alarms, misses, _ = _shares(sample, above)
     return 2 * hits / (2 * hits + alarms + misses) if hits else 0.0
 
 
 def shown_by(runs: Pairs, above: float) -> float:
     """Return how many runs showed it."""
-    hits, alarms, _ = _outcomes(runs, above)
-    return float(hits + alarms)
+    return float(sum(shown > above for _, shown in runs))
 
 
-def ruling(precision: float, recall: float, base: float) -> Ruling:
-    """Return whether an indicator with these shares announces failed allocations."""
-    good = precision >= _GOOD_PRECISION and recall >= _GOOD_RECALL
-    return Ruling.of(good, in_part=beats_guessing(precision, base))
+def ruling(precision: Spread | None, recall: Spread, lift: Spread | None) -> Ruling:
+    """Return whether an indicator with these scores predicts failed allocations.
 
-
-def beats_guessing(precision: float, base: float) -> bool:
-    """Whether a precision is clearly above the share of failures among all runs."""
-    return precision >= _GUESSING * base
+    It holds with a good precision and recall, does not hold where its precision is surely below
+    `_GUESSING` times the base rate, and holds in part where it is surely above that and surely not
+    good. One that no run showed predicts nothing.
+    """
+    if precision is None or lift is None:
+        return Ruling.FAILS
+    good = {precision.at_least(_GOOD_PRECISION), recall.at_least(_GOOD_RECALL)}
+    if good == {Ruling.HOLDS}:
+        return Ruling.HOLDS
+    beats = lift.at_least(_GUESSING)
+    if beats is Ruling.HOLDS and Ruling.FAILS in good:
+        return Ruling.IN_PART
+    return Ruling.FAILS if beats is Ruling.FAILS else Ruling.UNDECIDED
 
 
 def completed(evidence: EvidenceCollector) -> list[Row]:
     """Return the runs, 1 where one completed. Raises `MissingFigureError` without any."""
     return evidence.required_rows(pressure.COMPLETED)
+
+
+def contested(evidence: EvidenceCollector) -> list[Row]:
+    """Return the runs in capacities of a workload in which some settings completed and others
+    failed. Raises `MissingFigureError` where there is none."""
+    runs = completed(evidence)
+    outcomes: dict[tuple[Any, ...], set[bool]] = {}
+    for row in runs:
+        outcomes.setdefault(run_key(row)[1:], set()).add(row > 0)
+    found = [row for row in runs if len(outcomes[run_key(row)[1:]]) > 1]
+    if not found:
+        raise MissingFigureError(
+            Message("no capacity in which one setting completes a workload and another fails")
+        )
+    return found
 
 
 def failures(evidence: EvidenceCollector) -> dict[RunKey, Row]:
@@ -159,14 +204,14 @@ def runs_with(
     indicator: Indicator,
     keep: Callable[[Row], bool] = lambda row: True,
 ) -> Runs:
-    """Return the runs that have the indicator's figure, at least one.
+    """Return the contested runs that have the indicator's figure, at least one.
 
     Those that failed before it could be read are among them, see `readings`.
     """
     shown = readings(evidence, indicator.metric)
     runs = [
         (run, shown[key])
-        for run in completed(evidence)
+        for run in contested(evidence)
         if keep(run) and (key := run_key(run)) in shown
     ]
     if not runs:
@@ -174,73 +219,95 @@ def runs_with(
     return runs
 
 
-def score(
-    evidence: EvidenceCollector, name: str, indicator: Indicator, runs: Runs
-) -> tuple[float, float]:
-    """Take precision and recall as evidence ``<name>_precision`` and ``<name>_recall``.
+def sampled(runs: Runs) -> list[list[tuple[Row, Row]]]:
+    """Return runs by workload."""
+    found: dict[str, list[tuple[Row, Row]]] = {}
+    for pair in runs:
+        found.setdefault(str(pair[0]["workload"]), []).append(pair)
+    return list(found.values())
 
-    Without a run that shows the indicator there is no precision: it counts as 0 and is no evidence.
+
+def score(evidence: EvidenceCollector, name: str, indicator: Indicator, runs: Runs) -> Ruling:
+    """Judge an indicator by runs, with ``<name>_precision``, ``_recall``, ``_lift`` and ``_shown``
+    as evidence.
+
+    Without a run that shows the indicator there is neither precision nor lift.
     """
-    above = indicator.above
-    precise = 0.0
-    if shown_by(runs, above):
-        what = Message("failures among the runs that showed it")
-        precise = evidence.derive(
-            f"{name}_precision", what, lambda runs: precision(runs, above), runs, "share"
+    above, sample = indicator.above, sampled(runs)
+    what = Message("runs with the indicator")
+    shown = evidence.derive(f"{name}_shown", what, lambda runs: shown_by(runs, above), runs, "runs")
+    precise = times = None
+    if shown:
+        what = Message("precision: failures among the runs with the indicator")
+        precise = evidence.derive_over(
+            f"{name}_precision", what, lambda sample: precision(sample, above), sample, "share"
         )
-    what = Message("failures that it announced")
-    recalled = evidence.derive(
-        f"{name}_recall", what, lambda runs: recall(runs, above), runs, "share"
+        what = Message("precision over base rate")
+        times = evidence.derive_over(
+            f"{name}_lift", what, lambda sample: lift(sample, above), sample
+        )
+    what = Message("recall: failures that the indicator preceded")
+    recalled = evidence.derive_over(
+        f"{name}_recall", what, lambda sample: recall(sample, above), sample, "share"
     )
-    what = Message("runs that showed it")
-    evidence.derive(f"{name}_shown", what, lambda runs: shown_by(runs, above), runs, "runs")
-    return precise, recalled
+    return ruling(precise, recalled, times)
 
 
-def base_rate(evidence: EvidenceCollector, runs: Runs) -> float:
+def base_rate(evidence: EvidenceCollector, runs: Runs) -> Spread:
     """Take the share of failed runs as evidence ``base``."""
-    outcomes = [run for run, _ in runs]
-    return evidence.derive(
-        "base", Message("failures among all runs"), share_of_zeros, outcomes, "share"
-    )
+    what = Message("base rate: failures among all runs")
+    return evidence.derive_over("base", what, failed_share, sampled(runs), "share")
 
 
 def lead(evidence: EvidenceCollector, indicator: Indicator, runs: Runs) -> bool:
     """Take as evidence ``lead`` by how many events an indicator came before the failures that it
-    announced, if that was read."""
+    preceded, if that was read."""
     firsts = {run_key(row): row for row in indicator.firsts(evidence)}
     failed_events = by_run(evidence, pressure.FAILED_EVENT)
-    announced = [
+    preceded = [
         (failed_events[key], firsts[key])
         for run, shown in runs
         for key in [run_key(run)]
         if run == 0.0 and shown > indicator.above and key in firsts and key in failed_events
     ]
-    if not announced:
+    if not preceded:
         return False
     evidence.derive(
         "lead",
-        Message("events from the first sign to the failure (median)"),
+        Message("lead: events from the first reading with the indicator to the failure (median)"),
         lambda pairs: median([failed - first for failed, first in pairs]),
-        announced,
+        preceded,
         "events",
     )
     return True
 
 
 def predict(evidence: EvidenceCollector, indicator: Indicator) -> tuple[Ruling, Text]:
-    """Judge a rule as a predictor by its ``rule_precision`` and ``rule_recall``.
+    """Judge a rule as a predictor, by the scores that it takes as evidence ``rule_*``.
 
-    Return the ruling, and the sentence on how long before the failure it comes, if that was read.
+    Return the ruling and the sentence on the scores.
     """
     runs = runs_with(evidence, indicator)
-    base = base_rate(evidence, runs)
-    precise, recalled = score(evidence, "rule", indicator, runs)
+    base_rate(evidence, runs)
+    found = score(evidence, "rule", indicator, runs)
     evidence.count("runs", Message("runs"), [run for run, _ in runs], "runs")
-    comes: Text = ""
-    if lead(evidence, indicator, runs):
-        comes = Message("It comes {lead} events before the failure (median).")
-    return ruling(precise, recalled, base), comes
+    evidence.count("workloads", Message("workloads"), [own[0][0] for own in sampled(runs)])
+    if not evidence.has("rule_precision"):
+        return found, Message(
+            "Of {runs} runs of {workloads} workloads, in capacities in which settings differ, none "
+            "had the indicator; {base} failed."
+        )
+    if not lead(evidence, indicator, runs):
+        return found, Message(
+            "Of {runs} runs of {workloads} workloads, in capacities in which settings differ, "
+            "{rule_shown} had the indicator: precision {rule_precision}, base rate {base}, recall "
+            "{rule_recall}."
+        )
+    return found, Message(
+        "Of {runs} runs of {workloads} workloads, in capacities in which settings differ, "
+        "{rule_shown} had the indicator: precision {rule_precision}, base rate {base}, recall "
+        "{rule_recall}, lead {lead} events (median)."
+    )
 
 
 def halves(runs: Sequence[Row]) -> tuple[set[str], set[str]]:
@@ -252,7 +319,7 @@ def halves(runs: Sequence[Row]) -> tuple[set[str], set[str]]:
 def tuned(evidence: EvidenceCollector) -> Indicator:
     """Return the indicator that does best on the workloads to tune on, by the mean of precision and
     recall that favours neither (F1). Raises `MissingFigureError` where nothing failed on them."""
-    train, _ = halves(completed(evidence))
+    train, _ = halves(contested(evidence))
     best, chosen = 0.0, None
     for metric in CANDIDATES:
         try:
@@ -260,7 +327,7 @@ def tuned(evidence: EvidenceCollector) -> Indicator:
         except MissingFigureError:
             continue
         for above in _levels(evidence, metric) or _thresholds([shown for _, shown in runs]):
-            if (reached := f1(runs, above)) > best:
+            if (reached := f1(sampled(runs), above)) > best:
                 best, chosen = reached, Indicator(metric, above)
     if chosen is None:
         raise MissingFigureError(Message("no failure to tune a rule on"))

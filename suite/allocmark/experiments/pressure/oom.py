@@ -8,6 +8,7 @@ that ends earlier than that has none of them: nothing was read that they could h
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ _ORDER = (1.0, 1.2, 1.5, 1.1, 1.3, 2.0, 1.4, 1.7, 1.6, 1.8, 1.9)
 _POINTS = 200
 METER = "allocator counters, in a ballast"
 NEVER = "it never showed"
+NEVER_CACHED = "no reading had a cache share above 30 % and a quarter of the capacity reserved"
 
 
 def axes_of(workload: str, ratio: float) -> dict[str, Axis]:
@@ -88,6 +90,17 @@ class _Look:
     def cache_share(self) -> float:
         reserved = self.stats.reserved_bytes or 0
         return 1 - (self.stats.allocated_bytes or 0) / reserved if reserved else 0.0
+
+    def reserves(self, capacity_bytes: int) -> bool:
+        """Whether a fair share of the capacity is reserved."""
+        return (self.stats.reserved_bytes or 0) >= metrics.FAIR_SHARE * capacity_bytes
+
+    @property
+    def split_share(self) -> float | None:
+        """What is inactive split of the cache, None where the allocator does not count it."""
+        split = self.stats.inactive_split_bytes
+        cached = (self.stats.reserved_bytes or 0) - (self.stats.allocated_bytes or 0)
+        return None if split is None or not cached else split / cached
 
     @property
     def unreturnable_bytes(self) -> int | None:
@@ -158,6 +171,8 @@ def _why_not(
         return "it completed"
     if metric in metrics.SEEN_BEFORE and not early:
         return metrics.NO_LEAD
+    if metric is metrics.SPLIT_SHARE_OF_CACHE and first.inactive_split_bytes is not None:
+        return NEVER_CACHED
     if metric is metrics.FIRST_RETRY_EVENT and first.retries is not None:
         return NEVER
     return f"{allocator.name} does not tell this"
@@ -185,6 +200,12 @@ def _found(
         return (seen[-1].stats.retries or 0) - first_retries
 
     shares = [look.cache_share for look in before]
+    fair = [look for look in looks if look.reserves(capacity_bytes)]
+    of_cache = [
+        share
+        for look in fair
+        if look.cache_share > metrics.CACHE_LEVEL and (share := look.split_share) is not None
+    ]
     split = [s for look in before if (s := look.stats.inactive_split_bytes) is not None]
     unreturnable = [
         n / capacity_bytes for look in before if (n := look.unreturnable_bytes) is not None
@@ -198,6 +219,12 @@ def _found(
         metrics.RETRIES_BEFORE: retries(before),
         metrics.CACHE_SHARE_MAX: max((look.cache_share for look in looks), default=None),
         metrics.CACHE_SHARE_MAX_BEFORE: max(shares, default=None),
+        # Before a fair share is reserved there is no cache to speak of.
+        metrics.RESERVED_CACHE_SHARE_MAX_BEFORE: max(
+            (look.cache_share if look.reserves(capacity_bytes) else 0.0 for look in before),
+            default=None,
+        ),
+        metrics.SPLIT_SHARE_OF_CACHE: statistics.median(of_cache) if of_cache else None,
         metrics.CACHE_SHARE_LAST_BEFORE: shares[-1] if shares else None,
         metrics.INACTIVE_SPLIT_BYTES_MAX_BEFORE: max(split, default=None),
         metrics.RESERVED_SHARE_LAST_BEFORE: reserved,
@@ -215,13 +242,20 @@ def _firsts(
     unreturnable = [(k.event, n) for k in looks if (n := k.unreturnable_bytes) is not None]
     shares = {
         metrics.CACHE_SHARE: [(look.event, look.cache_share) for look in looks],
+        metrics.RESERVED_CACHE_SHARE: [
+            (look.event, look.cache_share) for look in looks if look.reserves(capacity_bytes)
+        ],
         metrics.UNRETURNABLE_SHARE: [(event, n / capacity_bytes) for event, n in unreturnable],
     }
     for sign in metrics.SIGNS:
         known = shares[sign]
         for level in metrics.LEVELS:
             first = next((event for event, share in known if share > level), None)
-            why = NEVER if known else "the allocator does not tell this"
+            why = (
+                NEVER
+                if known or sign != metrics.UNRETURNABLE_SHARE
+                else "the allocator does not tell this"
+            )
             yield {"sign": sign, "above": level}, why if first is None else first
 
 

@@ -18,10 +18,17 @@ CSS = {
     Ruling.HOLDS: "holds",
     Ruling.IN_PART: "partly",
     Ruling.FAILS: "fails",
+    Ruling.UNDECIDED: "undecided",
     Ruling.NOT_MEASURED: "open",
 }
 """The style's name for each ruling."""
-SIGNS = {Ruling.HOLDS: "✓", Ruling.IN_PART: "◐", Ruling.FAILS: "✗", Ruling.NOT_MEASURED: "–"}
+SIGNS = {
+    Ruling.HOLDS: "✓",
+    Ruling.IN_PART: "◐",
+    Ruling.FAILS: "✗",
+    Ruling.UNDECIDED: "?",
+    Ruling.NOT_MEASURED: "–",
+}
 """What tells rulings apart without colour."""
 
 

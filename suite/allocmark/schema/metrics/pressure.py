@@ -30,8 +30,16 @@ MEM_GET_INFO_USED, NVML_PROCESS, NVML_DEVICE = _OF_DEVICE
 COUNTERS = (ALLOCATED, RESERVED, *_STATS, *_SUMMARY, *_OF_DEVICE)
 """Values of ``counter``."""
 
-SIGNS = CACHE_SHARE, UNRETURNABLE_SHARE = ("cache_share", "unreturnable_share")
-"""Values of ``sign``: cached over reserved; what cannot be released over capacity."""
+CACHE_SHARE, UNRETURNABLE_SHARE = "cache_share", "unreturnable_share"
+RESERVED_CACHE_SHARE = "reserved_cache_share"
+SIGNS = (CACHE_SHARE, UNRETURNABLE_SHARE, RESERVED_CACHE_SHARE)
+"""Values of ``sign``: cached over reserved; what cannot be released over capacity; the first of
+these where `FAIR_SHARE` of the capacity is reserved."""
+FAIR_SHARE = 0.25
+"""From this part of the capacity on a cache is more than what a first tensor leaves: a share of
+next to nothing says nothing of the capacity."""
+CACHE_LEVEL = 0.3
+"""The cache share from which the source document speaks of serious fragmentation."""
 LEVELS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95)
 """Values of ``above``. 30 % of cache is said to be a sign; the others are for rules tuned later,
 which choose among them and so have a lead."""
@@ -75,9 +83,20 @@ RETRIES = _seen("retries", "allocations tried again after releasing the cache")
 RETRIES_BEFORE = _seen("retries_before", "of these, seen early enough to act on")
 CACHE_SHARE_MAX = _seen("cache_share_max", "largest 1 - allocated / reserved", "ratio")
 CACHE_SHARE_MAX_BEFORE = _seen("cache_share_max_before", "the same, seen early enough", "ratio")
+RESERVED_CACHE_SHARE_MAX_BEFORE = _seen(
+    "reserved_cache_share_max_before",
+    "the largest seen early enough with a quarter of the capacity reserved",
+    "ratio",
+)
 CACHE_SHARE_LAST_BEFORE = _seen("cache_share_last_before", "its last reading early enough", "ratio")
 INACTIVE_SPLIT_BYTES_MAX_BEFORE = _seen(
     "inactive_split_bytes_max_before", "most inactive split bytes seen early enough"
+)
+SPLIT_SHARE_OF_CACHE = _seen(
+    "split_share_of_cache",
+    "inactive split over cache, median of readings with a cache share above 30 % and a quarter of "
+    "the capacity reserved",
+    "ratio",
 )
 RESERVED_SHARE_LAST_BEFORE = _seen(
     "reserved_share_last_before", "reserved over capacity, last reading early enough", "ratio"
