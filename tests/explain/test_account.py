@@ -31,7 +31,7 @@ _TORCH = Counters(
     live_bytes=100 * MIB,
     active_bytes=110 * MIB,
     reserved_bytes=200 * MIB,
-    fragmented_bytes=30 * MIB,
+    inactive_split_bytes=30 * MIB,
     retries=3,
     ooms=1,
     most_cached_share=0.6,
@@ -81,16 +81,16 @@ def test_torch_is_taken_apart_to_the_byte() -> None:
         "in all": 800,
         "context": 500,
         "live": 100,
-        "stuck": 10,
+        "pending free": 10,
         "cached": 60,
-        "fragmented": 30,
-        "other": 100,
+        "inactive split": 30,
+        "other outside the allocator": 100,
     }
 
 
 def test_what_is_not_counted_apart_is_told_together() -> None:
-    found = parts(card(800), replace(_TORCH, fragmented_bytes=None))
-    assert (found["cached or fragmented"], found["other"]) == (90, 100)
+    found = parts(card(800), replace(_TORCH, inactive_split_bytes=None))
+    assert (found["cached or inactive split"], found["other outside the allocator"]) == (90, 100)
 
 
 def test_tensorflow_tells_what_is_live() -> None:

@@ -108,7 +108,7 @@ def test_fields_that_cannot_be_are_refused(path: Path, more: dict[str, Any]) -> 
         {"live_bytes": 1 << 60},
         {"reserved_bytes": 3},
         {"active_bytes": 3, "reserved_bytes": 8},
-        {"active_bytes": 6, "reserved_bytes": 8, "fragmented_bytes": 3},
+        {"active_bytes": 6, "reserved_bytes": 8, "inactive_split_bytes": 3},
         {"most_cached_share": 1.1},
         {"retries": "many"},
     ],

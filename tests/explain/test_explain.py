@@ -18,6 +18,7 @@ from allocmark.machine.places import CONFIG, EMULATED_RESULTS
 from allocmark.schema import documents
 from allocmark.schema.documents import Document
 from allocmark.schema.figure import Figure
+from allocmark.schema.memory_kinds import INACTIVE_SPLIT
 from allocmark.system.units import MIB
 
 _SUITE = Path(allocmark.__file__).parents[1]
@@ -148,8 +149,8 @@ def test_a_watched_process_to_the_byte(answers: dict[str, tuple[int, str, str]])
         "context": _CONTEXT,
         "live": 30 * MIB,
         "cached": 100 * MIB,
-        "fragmented": 50 * MIB,
-        "other": total - _CONTEXT - 180 * MIB,
+        "inactive split": 50 * MIB,
+        "other outside the allocator": total - _CONTEXT - 180 * MIB,
     }
     assert sum(parts.values()) == total
     assert found["rules"] == []
@@ -172,7 +173,7 @@ def test_the_text_says_emulated_and_which_driver(
     assert code == 0
     assert out.splitlines()[0].endswith(", emulated")
     assert "driver 1.2 (here it is" in out
-    assert "fragmented                  50 MiB" in out
+    assert f"  {INACTIVE_SPLIT.name:28}      50 MiB  {INACTIVE_SPLIT.meaning}" in out
     assert "s old; num_alloc_retries 0, num_ooms 0\n" in out
 
 

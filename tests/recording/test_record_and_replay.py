@@ -161,7 +161,7 @@ def test_the_smallest_card_holds_what_failed(answer: Mapping[str, Any]) -> None:
     cards = [row["smallest_card_bytes"] for row in answer["settings"]]
     assert cards[0] <= 1.01 * min(cards)
     assert answer["explanation"]["failing"] is True
-    parts = ("live_bytes", "cached_bytes", "split_bytes", "stuck_bytes")
+    parts = ("live_bytes", "cached_bytes", "inactive_split_bytes", "pending_free_bytes")
     explained = answer["explanation"]
     assert sum(explained[part] for part in parts) == explained["reserved_bytes"]
     assert any("train.py:5 new" in pin["stack"][0] for pin in explained["pins"])

@@ -10,6 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocmark.allocators.base import PoolKind
+from allocmark.explain.account import take_apart
+from allocmark.explain.counter_file import Counters
+from allocmark.explain.devices import Gpu
+from allocmark.explain.measured_facts import MeasuredFacts
 from allocmark.recording.importers.recording import (
     BlockMap,
     FailedRequest,
@@ -19,6 +23,8 @@ from allocmark.recording.importers.recording import (
 from allocmark.replays import breakdown_svg, breakdown_words
 from allocmark.replays.breakdown_svg import Line
 from allocmark.replays.memory_breakdown import Pin, break_down
+from allocmark.schema.memory_kinds import CACHED, INACTIVE_SPLIT, LIVE, PENDING_FREE
+from allocmark.system.units import format_bytes
 from allocmark.workloads.event_trace import Op, Trace
 
 MIB = 1 << 20
@@ -50,7 +56,7 @@ def crafted() -> BlockMap:
     return BlockMap(7, np.array(segments, np.int64), np.array(blocks, np.int64))
 
 
-def test_live_cached_split_and_stuck() -> None:
+def test_live_cached_inactive_split_and_pending_free() -> None:
     memory = break_down(crafted(), recording(0, 1, 1))
     assert (memory.reserved_bytes, memory.segments, memory.pinned_segments) == (50 * MIB, 3, 2)
     assert (memory.live_bytes, memory.requested_bytes) == (4 * MIB, 4 * MIB - 100)
@@ -75,7 +81,8 @@ def test_the_words_name_every_part_and_the_place() -> None:
     run = Recording("s", 0, run.trace, None, {}, run.stacks, run.stack_of_block, failed)
     lines = breakdown_words.sentences(break_down(crafted(), run), "torch-native", True, run)
     assert "50 MiB are reserved in 3 segments: 4 MiB live, 20 MiB cached" in lines[0]
-    assert "24 MiB split (free beside live blocks in 2 segments), 2 MiB stuck" in lines[0]
+    assert f"24 MiB inactive split ({INACTIVE_SPLIT.meaning}; in 2 segments), " in lines[0]
+    assert f"2 MiB pending free ({PENDING_FREE.meaning})" in lines[0]
     assert lines[1] == (
         "It asked for 30 MiB in model.py:1 cache < main.py:9 main; "
         "the largest free block had 20 MiB"
@@ -84,7 +91,7 @@ def test_the_words_name_every_part_and_the_place() -> None:
         "Most of what is live: 3 MiB in 1 block of model.py:2 step; "
         "1 MiB in 1 block of model.py:1 cache < main.py:9 main"
     )
-    assert lines[3] == "2 blocks (5 MiB) keep 24 MiB split in 2 segments: model.py:2 step"
+    assert lines[3] == "2 blocks (5 MiB) keep 24 MiB inactive split in 2 segments: model.py:2 step"
 
 
 def test_no_stack_says_so() -> None:
@@ -92,20 +99,40 @@ def test_no_stack_says_so() -> None:
     assert breakdown_words.pinned(memory.pins[:1]).endswith("no stack was recorded")
 
 
+def test_explain_has_the_same_names_for_the_same_memory() -> None:
+    """The memory of `crafted`, by the counters of a running process."""
+    memory = break_down(crafted(), recording(0, 1, 1))
+    counted = Counters(
+        *("torch", "", 0, None),
+        live_bytes=memory.live_bytes,
+        active_bytes=memory.live_bytes + memory.pending_free_bytes,
+        reserved_bytes=memory.reserved_bytes,
+        inactive_split_bytes=memory.inactive_split_bytes,
+    )
+    card = Gpu("GPU-a", "One", "580", {7: 100 * MIB})
+    facts = MeasuredFacts(None, "not measured")
+    shown = {part.name: part for part in take_apart(card, 7, [counted], facts).parts}
+    (line, *_rest) = breakdown_words.sentences(memory, "x", False, recording(0, 1, 1))
+    for kind in (LIVE, CACHED, INACTIVE_SPLIT, PENDING_FREE):
+        part = shown[kind.name]
+        assert part.note.startswith(kind.meaning)
+        assert f"{format_bytes(part.bytes or 0)} {kind.name}" in line
+
+
 def test_one_is_singular_and_a_segment_that_several_keep_is_told_once() -> None:
     one = Pin(["a.py:1 f"], 1, 512, 1, 927 * 1024, [64])
     other = Pin(["b.py:2 g"], 2, MIB, 1, 927 * 1024, [64])
     elsewhere = Pin(["c.py:3 h"], 1, MIB, 1, 927 * 1024, [128])
-    alone = "1 block (512 B) keeps 927 KiB split in 1 segment: a.py:1 f"
+    alone = "1 block (512 B) keeps 927 KiB inactive split in 1 segment: a.py:1 f"
     assert breakdown_words.pinned([one]) == alone
     run = recording()
     memory = replace(break_down(crafted(), run), pins=[one, other, elsewhere], pinned_segments=1)
     lines = breakdown_words.sentences(memory, "torch-native", False, run)
-    assert "free beside live blocks in 1 segment)" in lines[0]
+    assert "only reused by what fits; in 1 segment)" in lines[0]
     assert lines[1:] == [
-        "927 KiB split in 1 segment, kept by 1 block (512 B) of a.py:1 f; "
+        "927 KiB inactive split in 1 segment, kept by 1 block (512 B) of a.py:1 f; "
         "2 blocks (1 MiB) of b.py:2 g",
-        "1 block (1 MiB) keeps 927 KiB split in 1 segment: c.py:3 h",
+        "1 block (1 MiB) keeps 927 KiB inactive split in 1 segment: c.py:3 h",
     ]
 
 

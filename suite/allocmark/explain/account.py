@@ -8,6 +8,15 @@ from dataclasses import dataclass
 from allocmark.explain.counter_file import Counters
 from allocmark.explain.devices import Gpu
 from allocmark.explain.measured_facts import MeasuredFacts
+from allocmark.schema.memory_kinds import (
+    CACHED,
+    CONTEXT,
+    INACTIVE_SPLIT,
+    LIVE,
+    OTHER,
+    PENDING_FREE,
+    MemoryKind,
+)
 
 _UNLISTED = "NVML does not list this process: a container hides process ids, or it has no context"
 _HIDDEN = "NVML lists this process without its memory (so in some containers and under WDDM)"
@@ -38,7 +47,7 @@ class Account:
 def take_apart(gpu: Gpu, pid: int, counters: Sequence[Counters], facts: MeasuredFacts) -> Account:
     """Return the account of a process on a GPU; without counters the rest is unknown."""
     total = _total(gpu, pid)
-    context = Part("context", facts.context_bytes, facts.context_note)
+    context = Part(CONTEXT.name, facts.context_bytes, facts.context_note)
     inside = [part for counted in counters for part in _inside(counted, len(counters) > 1)]
     rest = _rest(total, context, counters)
     return Account(gpu, tuple(counters), total, (context, *inside, rest))
@@ -56,22 +65,23 @@ def _inside(counted: Counters, several: bool) -> list[Part]:
     """Return what a framework says of its own memory."""
     own = f" ({counted.framework})" if several else ""
     source = f"{counted.framework} {counted.version}".strip()
-    live = Part(f"live{own}", counted.live_bytes, f"held by the program: {source}")
+    live = Part(f"{LIVE.name}{own}", counted.live_bytes, f"{LIVE.meaning}: {source}")
     if counted.reserved_bytes is None:
         return [live]
     active = counted.live_bytes if counted.active_bytes is None else counted.active_bytes
     free = counted.reserved_bytes - active
     parts = [live]
     if active > counted.live_bytes:
-        note = "freed by the program, another stream may still use it"
-        parts.append(Part(f"stuck{own}", active - counted.live_bytes, note))
-    split = counted.fragmented_bytes
+        parts.append(_of(PENDING_FREE, own, active - counted.live_bytes))
+    split = counted.inactive_split_bytes
     if split is None:
-        return [*parts, Part(f"cached or fragmented{own}", free, _NOT_COUNTED)]
-    note = "free in segments without any live block: empty_cache() gives it back"
-    parts.append(Part(f"cached{own}", free - split, note))
-    note = "free beside live blocks: it can only be used again by what fits"
-    return [*parts, Part(f"fragmented{own}", split, note)]
+        both = f"{CACHED.name} or {INACTIVE_SPLIT.name}"
+        return [*parts, Part(f"{both}{own}", free, _NOT_COUNTED)]
+    return [*parts, _of(CACHED, own, free - split), _of(INACTIVE_SPLIT, own, split)]
+
+
+def _of(kind: MemoryKind, own: str, count: int) -> Part:
+    return Part(f"{kind.name}{own}", count, kind.meaning)
 
 
 def _rest(total: Part, context: Part, counters: Sequence[Counters]) -> Part:
@@ -84,9 +94,9 @@ def _rest(total: Part, context: Part, counters: Sequence[Counters]) -> Part:
         note = "no counters of its own: it has not called allocmark.watch()"
     elif any(counted.reserved_bytes is None for counted in counters):
         name = "rest"
-        note = "cached, fragmented and other: TensorFlow tells its live bytes only"
+        note = f"{CACHED.name}, {INACTIVE_SPLIT.name}, other: TensorFlow tells its live bytes only"
     else:
-        name, note = "other", "modules, workspaces and what libraries took past the framework"
+        name, note = OTHER.name, OTHER.meaning
     if context.bytes is None:
         note = f"the context is among it; {note}"
     if total.bytes is None:

@@ -26,7 +26,7 @@ _MOST_DEVICES = 64
 _MOST_LETTERS = 100
 _MOST_COUNT = 1 << 53
 _FRAMEWORKS = ("torch", "tensorflow")
-_OPTIONAL = ("active_bytes", "reserved_bytes", "fragmented_bytes", "retries", "ooms")
+_OPTIONAL = ("active_bytes", "reserved_bytes", "inactive_split_bytes", "retries", "ooms")
 _MOST_VISIBLE = 1 << 10
 
 
@@ -35,7 +35,7 @@ class Counters:
     """What one framework counts on one GPU; None for what it does not count.
 
     `device` is the ordinal among those that the process sees. `active_bytes` is what is live and
-    what another stream may still use; `fragmented_bytes` is free beside live blocks.
+    what another stream may still use; `inactive_split_bytes` is free beside live blocks.
     """
 
     framework: str
@@ -45,7 +45,7 @@ class Counters:
     live_bytes: int
     active_bytes: int | None = None
     reserved_bytes: int | None = None
-    fragmented_bytes: int | None = None
+    inactive_split_bytes: int | None = None
     retries: int | None = None
     ooms: int | None = None
     most_cached_share: float | None = None
@@ -146,7 +146,7 @@ def _counters(data: Any) -> Counters:
         **{name: None if data.get(name) is None else _count(data, name) for name in _OPTIONAL},
     )
     used = found.live_bytes if found.active_bytes is None else found.active_bytes
-    inside, whole = used + (found.fragmented_bytes or 0), found.reserved_bytes
+    inside, whole = used + (found.inactive_split_bytes or 0), found.reserved_bytes
     if used < found.live_bytes or (whole is not None and inside > whole):
         raise _FormError("its parts are larger than the whole")
     if share is not None and not 0 <= share <= 1:

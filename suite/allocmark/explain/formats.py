@@ -12,7 +12,7 @@ from allocmark.explain.explain import ProcessReport
 from allocmark.explain.rules import Diagnosis
 from allocmark.system.units import format_bytes
 
-_NAME, _BYTES = 22, 12
+_NAME, _BYTES = 28, 12
 
 
 def as_text(answer: ProcessReport) -> str:

@@ -8,6 +8,7 @@ from allocmark.allocators.base import PoolKind
 from allocmark.recording.importers.frames import is_of_torch
 from allocmark.recording.importers.recording import Recording
 from allocmark.replays.memory_breakdown import Holder, MemoryBreakdown, Pin, PrivatePool
+from allocmark.schema.memory_kinds import CACHED, INACTIVE_SPLIT, LIVE, PENDING_FREE
 from allocmark.system.units import format_bytes, format_count
 
 _PLACES = 3
@@ -29,11 +30,16 @@ def sentences(
     pinned_segments = format_count(memory.pinned_segments, "segment")
     lines = [
         f"{when} (event {memory.event}, under {under}) {format_bytes(memory.reserved_bytes)} are "
-        f"reserved in {all_segments}: {format_bytes(memory.live_bytes)} live, "
-        f"{format_bytes(memory.cached_bytes)} cached (whole segments, can be given back), "
-        f"{format_bytes(memory.inactive_split_bytes)} split (free beside live blocks in "
-        f"{pinned_segments}), {format_bytes(memory.pending_free_bytes)} stuck (freed, "
-        f"another stream may still use it){_private(memory)}"
+        f"reserved in {all_segments}: {format_bytes(memory.live_bytes)} {LIVE.name}, "
+        + ", ".join(
+            f"{format_bytes(count)} {kind.name}" + f" ({kind.meaning}{where})" * (count > 0)
+            for kind, count, where in (
+                (CACHED, memory.cached_bytes, ""),
+                (INACTIVE_SPLIT, memory.inactive_split_bytes, f"; in {pinned_segments}"),
+                (PENDING_FREE, memory.pending_free_bytes, ""),
+            )
+        )
+        + _private(memory)
     ]
     if failing and recording.failed:
         last = recording.failed[-1]
@@ -94,7 +100,7 @@ def _held(holder: Holder) -> str:
 def pinned(pins: Sequence[Pin]) -> str:
     """Return who keeps how much from being given back; the pins keep the same segments."""
     segments = format_count(pins[0].segments, "segment")
-    kept = f"{format_bytes(pins[0].inactive_split_bytes)} split in {segments}"
+    kept = f"{format_bytes(pins[0].inactive_split_bytes)} {INACTIVE_SPLIT.name} in {segments}"
     owners = [
         (f"{format_count(pin.blocks, 'block')} ({format_bytes(pin.live_bytes)})", place(pin.stack))
         for pin in pins

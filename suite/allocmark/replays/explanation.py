@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,12 +14,6 @@ from allocmark.schema.metrics.recording import FAILURE, PEAK
 
 _STATE, _BLOCK = 3, 4
 """Columns of a map's blocks."""
-_IN_JSON = {"inactive_split_bytes": "split_bytes", "pending_free_bytes": "stuck_bytes"}
-"""What is named otherwise in the answer as JSON."""
-
-
-def _keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    return {_IN_JSON.get(name, name): value for name, value in pairs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +28,7 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, the map left out."""
-        plain = asdict(self.breakdown, dict_factory=_keys)
+        plain = asdict(self.breakdown)
         return {"under": self.under, "failing": self.failing, **plain}
 
 

@@ -15,16 +15,17 @@ from allocmark.replays.explanation import explain
 from allocmark.replays.non_allocator_memory import in_words
 from allocmark.replays.summary import summary
 from allocmark.schema.documents import write_whole
+from allocmark.schema.memory_kinds import CACHED, INACTIVE_SPLIT, LIVE, PENDING_FREE, PRIVATE_POOL
 from allocmark.system.errors import AllocmarkError
 from allocmark.system.units import format_bytes
 
 _TEMPLATE = Path(__file__).with_name("page.html.j2")
-_KINDS = (
-    ("live", "held by the program"),
-    ("cached", "whole free segments, can be given back"),
-    ("split", "free beside live blocks, cannot"),
-    ("stuck", "freed, another stream may still use it"),
-    ("pool", "free in a private pool, for its owner only"),
+_KINDS = (  # Classes of the style sheet, and what they show.
+    ("live", LIVE),
+    ("cached", CACHED),
+    ("split", INACTIVE_SPLIT),
+    ("stuck", PENDING_FREE),
+    ("pool", PRIVATE_POOL),
 )
 
 

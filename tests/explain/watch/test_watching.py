@@ -53,7 +53,7 @@ _FOUND = {
     "live_bytes": 4,
     "active_bytes": 5,
     "reserved_bytes": 16,
-    "fragmented_bytes": 3,
+    "inactive_split_bytes": 3,
     "retries": 2,
     "ooms": 1,
     "most_cached_share": 0.75,
@@ -134,7 +134,7 @@ def test_what_torch_does_not_count_is_not_told(tmp_path: Path, name: str) -> Non
     code = "import torch, allocmark; allocmark.watch(); tell()"
     setting = {name: "max_split_size_mb:64, expandable_segments: True"}
     (found,) = told(run(tmp_path, code, **setting))
-    assert found["devices"] == [{**_FOUND, "fragmented_bytes": None}]
+    assert found["devices"] == [{**_FOUND, "inactive_split_bytes": None}]
 
 
 TENSORFLOW = """

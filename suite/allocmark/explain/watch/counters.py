@@ -16,8 +16,8 @@ def read() -> list[dict[str, Any]]:
     """Return plain counters, in bytes, for each framework and GPU with something to tell.
 
     Keys: framework, version, device (as the framework counts it), uuid (None if not told),
-    live_bytes, and for torch active_bytes, reserved_bytes, fragmented_bytes, retries, ooms; None
-    for what a framework does not count.
+    live_bytes, and for torch active_bytes, reserved_bytes, inactive_split_bytes, retries, ooms;
+    None for what a framework does not count.
     """
     found: list[dict[str, Any]] = []
     for read_one in (_torch, _tensorflow):
@@ -52,7 +52,7 @@ def _torch_device(torch: Any, device: int) -> dict[str, Any]:
         "live_bytes": stats["allocated_bytes.all.current"],
         "active_bytes": stats["active_bytes.all.current"],
         "reserved_bytes": stats["reserved_bytes.all.current"],
-        "fragmented_bytes": stats["inactive_split_bytes.all.current"]
+        "inactive_split_bytes": stats["inactive_split_bytes.all.current"]
         if backend == _NATIVE and not _expandable()
         else None,
         "retries": stats["num_alloc_retries"],
