@@ -23,7 +23,7 @@ from allocmark.recording.importers.recording import (
 from allocmark.replays import breakdown_svg, breakdown_words
 from allocmark.replays.breakdown_svg import Line
 from allocmark.replays.memory_breakdown import Pin, break_down
-from allocmark.schema.memory_kinds import CACHED, INACTIVE_SPLIT, LIVE, PENDING_FREE
+from allocmark.schema.memory_kinds import CACHED, INACTIVE_SPLIT, LIVE, PENDING_FREE, PRIVATE_POOL
 from allocmark.system.units import format_bytes
 from allocmark.workloads.event_trace import Op, Trace
 
@@ -206,9 +206,7 @@ def test_pool_memory_belongs_to_its_owner() -> None:
     assert memory.private_pool_free_bytes == 36 * MIB
     assert memory.largest_free_bytes == 8 * MIB  # For a request to the common pool.
     lines = breakdown_words.sentences(memory, "torch-native", False, run)
-    assert lines[0].endswith(
-        "36 MiB free in private pools (for their owner only, stays while that lives)"
-    )
+    assert lines[0].endswith(f"36 MiB {PRIVATE_POOL.name} ({PRIVATE_POOL.meaning})")
     assert lines[1:3] == [
         "Private pool of a MemPool, or shared by CUDA graphs: 20 MiB in 1 segment (4 MiB live)",
         "Private pool of a CUDA graph: 20 MiB in 1 segment (0 B live), its largest request 20 MiB "

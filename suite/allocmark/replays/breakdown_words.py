@@ -8,7 +8,13 @@ from allocmark.allocators.base import PoolKind
 from allocmark.recording.importers.frames import is_of_torch
 from allocmark.recording.importers.recording import Recording
 from allocmark.replays.memory_breakdown import Holder, MemoryBreakdown, Pin, PrivatePool
-from allocmark.schema.memory_kinds import CACHED, INACTIVE_SPLIT, LIVE, PENDING_FREE
+from allocmark.schema.memory_kinds import (
+    CACHED,
+    INACTIVE_SPLIT,
+    LIVE,
+    PENDING_FREE,
+    PRIVATE_POOL,
+)
 from allocmark.system.units import format_bytes, format_count
 
 _PLACES = 3
@@ -63,7 +69,7 @@ def _private(memory: MemoryBreakdown) -> str:
     if not memory.pools:
         return ""
     free = format_bytes(memory.private_pool_free_bytes)
-    return f", {free} free in private pools (for their owner only, stays while that lives)"
+    return f", {free} {PRIVATE_POOL.name} ({PRIVATE_POOL.meaning})"
 
 
 def _largest_free(memory: MemoryBreakdown, pool: int) -> str:

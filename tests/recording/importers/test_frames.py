@@ -68,10 +68,10 @@ def test_a_thread_of_autograd_is_named_by_its_node(inside: list[str], node: str)
 
 
 def test_python_stands_for_a_mixed_stack() -> None:
-    lines = python("/venv/lib/python3.11/site-packages/torch/x.py:3 f", "/work/train.py:7 step")
+    lines = python("/venv/lib/python3.11/site-packages/torch/x.py:3 f", "/srv/app/train.py:7 step")
     mixed = [*cpp(*WAY_IN), lines[0], *cpp("_PyEval_EvalFrameDefault"), lines[1]]
     assert chosen(mixed) == chosen(lines)
-    assert place(chosen(mixed)).startswith("/work/train.py:7 step < ")
+    assert place(chosen(mixed)).startswith("/srv/app/train.py:7 step < ")
 
 
 def test_a_program_of_cpp_is_named_without_torchs_way_to_its_allocator() -> None:
@@ -84,7 +84,7 @@ def test_a_program_of_cpp_is_named_without_torchs_way_to_its_allocator() -> None
 
 def test_lines_of_the_program_are_found_however_deep() -> None:
     torchs = [f"/v/site-packages/torch/nn/m.py:{line} f" for line in range(40)]
-    own = [f"/work/model.py:{line} g" for line in range(6)]
+    own = [f"/srv/app/model.py:{line} g" for line in range(6)]
     stack = chosen(python(*torchs, *own))
     assert len(stack) == MOST
     assert [text for text in stack if not is_of_torch(text)] == own[:4]
@@ -97,7 +97,7 @@ def test_lines_of_the_program_are_found_however_deep() -> None:
         ("/usr/lib/python3.12/dist-packages/torch/nn/functional.py:1 f", True),
         (r"C:\venv\Lib\site-packages\torch\nn\functional.py:1 f", True),
         (r"C:\work\torch\train.py:1 f", False),
-        ("/work/torch/train.py:1 f", False),
+        ("/srv/app/torch/train.py:1 f", False),
         ("/venv/lib/python3.11/site-packages/torchvision/ops/x.py:1 f", False),
         ("torch::mm", True),
         ("autograd::MmBackward0", False),
