@@ -84,7 +84,10 @@ def _lock(evidence: EvidenceCollector) -> Verdict:
     if not math.isnan(most["low"]):
         for end, words in _ENDS.items():
             evidence.axis(end, words, most, end)
-        spread = Message("The 95 % interval of that is {low} to {high}, one thread's spread in it.")
+        spread = Message(
+            "On streams of their own the 95 % interval is {low} to {high}, one thread's spread "
+            "in it."
+        )
     return evidence.verdict(
         Ruling.of(speedup >= _SPARED * threads, in_part=speedup > 1),
         sentences(
