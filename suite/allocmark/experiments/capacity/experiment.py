@@ -59,7 +59,7 @@ _METRICS = (
 METER = "ballast, cudaMemGetInfo"
 _SEARCH_S = 6.0
 """What the searches of one allocator may take."""
-_SEARCH_SETTING_S = 16.0
+_SEARCH_SETTING_S = 8.0
 """The same of a setting: under some the driver is asked often."""
 _SEARCH_UNCACHED_S = 24.0
 """The same where each request goes to the driver: time for the fewest runs of all workloads."""
