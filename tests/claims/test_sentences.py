@@ -13,12 +13,14 @@ from allocmark.allocators.tensorflow_gpu import GREEDY, GROWTH
 from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE
 from allocmark.claims import catalog
 from allocmark.claims.core.claim import Ruling, Verdict
+from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError
 from allocmark.claims.core.judging import verdict_on
 from allocmark.report.page import page
 from allocmark.report.translation import rendered
 from allocmark.schema import flags
 from allocmark.store.frame import load
 from allocmark.store.panel import panels
+from allocmark.system.message import Message
 from allocmark.system.units import MIB
 from tests.support import claims_samples as samples
 from tests.support import report_samples
@@ -173,3 +175,12 @@ def test_whether_more_retries_are_worse_is_part_of_the_verdict() -> None:
               for one in WORKLOADS]  # fmt: skip
     alike = [*((_retries(one, 1)) for one in WORKLOADS), *((one, 1.0) for one in others)]
     assert judged("rule-retries", alike).ruling is FAILS
+
+
+@pytest.mark.parametrize("function", [len, sum, max, lambda values: 0.0])
+def test_nothing_is_worked_out_of_no_rows(function: Any) -> None:
+    evidence = EvidenceCollector(samples.panel())
+    with pytest.raises(MissingFigureError, match="nothing to work out"):
+        evidence.derive("any", Message("any"), function, [])
+    with pytest.raises(MissingFigureError, match="nothing to work out"):
+        evidence.count("tried", Message("workloads"), [])
