@@ -131,7 +131,15 @@ FLIPS: Sequence[tuple[str, Ruling, Changes, Ruling]] = (
         _everywhere("fragmentation", NATIVE, "driver_allocs", 2000),
         FAILS,
     ),
-    ("pt-big-block-waste", HOLDS, _everywhere("fragmentation", NATIVE, "waste_ratio", 0), FAILS),
+    (
+        "pt-big-block-waste",
+        HOLDS,
+        [
+            (at("pressure", NATIVE, "first_reserved_bytes", bytes=size), size)
+            for size in (MIB, 2 * MIB, 100 * MIB)
+        ],
+        FAILS,
+    ),
     (
         "pt-stream-pools",
         HOLDS,

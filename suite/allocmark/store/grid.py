@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from allocmark import allocators
-from allocmark.allocators.base import Tier
 from allocmark.store.frame_columns import NUMBER_COLUMNS, SCALED
 from allocmark.store.number_text import UNIT_ENDINGS
 from allocmark.store.table import Cell, Style, empty, figure, label
@@ -92,7 +91,7 @@ class Key:
         return replace(self, order=tuple(dict.fromkeys((*self.order, *texts))))
 
 
-SUBJECT = Key("subject", Message("allocator"), order=tuple(allocators.names(tier=Tier.BASE)))
+SUBJECT = Key("subject", Message("allocator"), order=tuple(allocators.registry()))
 METRIC = Key("metric", show=metric_title)
 BYTES = Key("bytes", Message("size"), show=size)
 

@@ -16,6 +16,7 @@ from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import larger, median
 from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
+from allocmark.claims.core.over_workloads import in_most
 from allocmark.claims.shared.rows import (
     Triples,
     beyond_region,
@@ -80,7 +81,7 @@ def _by_capacity(evidence: EvidenceCollector) -> Verdict:
         evidence.derive("expandable", what, median, rows)
         expandable = Message("With expandable segments PyTorch needs {expandable}.")
     return evidence.verdict(
-        _ruling([more]),
+        in_most(more.number, more.tried),
         sentences(
             Message(
                 "By the smallest capacity in which workloads complete, BFC in one region as by "

@@ -92,22 +92,33 @@ def _fewer_calls(evidence: EvidenceCollector) -> Verdict:
     id="pt-big-block-waste",
     place=(Section.TORCH_TRAITS, 3),
     statement=Message("Taking large blocks may waste memory."),
-    experiments=(fragmentation.EXPERIMENT,),
+    experiments=(pressure.EXPERIMENT, fragmentation.EXPERIMENT),
     first_screen=FirstScreen(
-        7, "most", Message("of PyTorch's peak reserved memory wasted by the worst workload")
+        7, "most", Message("reserved but not allocated at PyTorch's peak, in the worst workload")
     ),
 )
 def _large_block_waste(evidence: EvidenceCollector) -> Verdict:
+    found = [_taken(evidence, size) for _, _, size in _REQUESTS]
+    what = Message("most that a segment is larger than the request that it is made for")
+    sizes = [float(row["bytes"]) for row in found]
+    beyond = evidence.derive(
+        "beyond",
+        what,
+        lambda rows: max(taken - size for taken, size in zip(rows, sizes, strict=True)),
+        found,
+        "bytes",
+    )
     rows = evidence.required_rows(fragmentation.WASTE_RATIO, subject=NATIVE)
-    what = Message("median waste of the workloads")
-    usual = evidence.derive("median", what, median, rows, "share")
-    most = evidence.derive("most", Message("most waste"), max, rows, "share")
-    evidence.derive("least", Message("least waste"), min, rows, "share")
+    what = Message("reserved but not allocated at the peak, median of workloads")
+    evidence.derive("median", what, median, rows, "share")
+    what = Message("the same, most by workload")
+    evidence.derive("most", what, max, rows, "share")
     return evidence.verdict(
-        Ruling.of(most > 0 and usual > 0),
+        Ruling.of(beyond > 0),
         Message(
-            "{median} of the reserved bytes were never asked for (median), {least} to {most} "
-            "by workload."
+            "A segment is up to {beyond} larger than the request that it is made for, which no "
+            "other request need use. Of what is reserved at the peak {median} is not allocated "
+            "(median, {most} at most), but that is cache too, which torch releases before it fails."
         ),
-        Message("A segment that is kept for one size class cannot serve another."),
+        Message("Segments have few sizes: requests below 10 MiB get one of 2 or 20 MiB."),
     )

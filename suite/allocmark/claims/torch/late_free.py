@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
+from allocmark.allocators import registry
 from allocmark.allocators.torch_caching import EXPANDABLE, NATIVE, NO_CACHE
 from allocmark.claims.core.claim import Claim, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import larger, median, ratio
 from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
+from allocmark.claims.core.over_workloads import in_most
 from allocmark.claims.shared.rows import pairs
 from allocmark.claims.shared.torch import call_ns
 from allocmark.schema import notes
-from allocmark.schema.metrics import fragmentation, latency
+from allocmark.schema.metrics import capacity, fragmentation, latency
 from allocmark.system.message import Message
 
 _FASTER = 2.0
@@ -79,9 +81,12 @@ def _scaled(row: Row) -> bool:
     id="pt-late-free-frag",
     place=(Section.TORCH_TRAITS, 7),
     statement=Message("Fragmentation gets worse because freed memory stays cached."),
-    experiments=(fragmentation.EXPERIMENT,),
+    experiments=(capacity.EXPERIMENT, fragmentation.EXPERIMENT),
 )
 def _late_free_fragmentation(evidence: EvidenceCollector) -> Verdict:
+    without_cache = registry()[NO_CACHE].same_driver_calls or NO_CACHE
+    if evidence.rows(capacity.CAPACITY_RATIO, subject=without_cache):
+        return _by_capacity(evidence, without_cache)
     waste = pairs(evidence, fragmentation.WASTE_RATIO, NATIVE, NO_CACHE)
     cached, without = zip(*waste, strict=True)
     what = Message("workloads with more waste with the cache")
@@ -102,4 +107,28 @@ def _late_free_fragmentation(evidence: EvidenceCollector) -> Verdict:
             "A block that stays alive holds its whole segment, and what is free in it serves "
             "smaller requests only."
         ),
+    )
+
+
+def _by_capacity(evidence: EvidenceCollector, without_cache: str) -> Verdict:
+    """Compare what workloads need at least: a cache that is released in time costs nothing."""
+    ratios = pairs(evidence, capacity.CAPACITY_RATIO, NATIVE, without_cache)
+    cached, without = zip(*ratios, strict=True)
+    what = Message("workloads that need more memory with the cache")
+    worse = evidence.derive("worse", what, larger, ratios, "count")
+    tried = evidence.count("tried", Message("workloads"), ratios)
+    what = Message("smallest capacity over live peak with the cache, median")
+    evidence.derive("with", what, median, cached)
+    what = Message("the same without a cache")
+    evidence.derive("without", what, median, without)
+    ruling = in_most(worse, tried)
+    if ruling is Ruling.HOLDS and worse < tried:
+        ruling = Ruling.IN_PART
+    return evidence.verdict(
+        ruling,
+        Message(
+            "By the smallest capacity in which workloads complete: more memory is needed with the "
+            "cache in {worse} of {tried} workloads ({with} against {without} live peaks, medians)."
+        ),
+        Message("Free blocks beside live ones cannot be released, however late memory runs out."),
     )

@@ -1,4 +1,4 @@
-"""What should I set? For each workload the best setting, its price, and the advice that harms."""
+"""What should I set? For each workload the settings that need least memory and most."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from allocmark.allocators import registry
 from allocmark.allocators.torch_caching import NATIVE, NO_CACHE
 from allocmark.claims.core.claim import Judgement
 from allocmark.claims.core.derivations import Pairs, difference
-from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
-from allocmark.claims.core.judging import NO_TIMES
+from allocmark.claims.core.evidence_collector import EvidenceCollector, Row
+from allocmark.claims.shared.capacities import Capacity, by_subject
 from allocmark.schema.metrics import fragmentation
 from allocmark.store.panel import Panel
-from allocmark.store.table import Cell, Table, empty, label
-from allocmark.system.message import Message
+from allocmark.store.table import Cell, Table, empty, figure, label
+from allocmark.system.message import Joined, Message, Recorded, Text
 
 TITLE = Message("What should I set?")
 ORDER = 10
 OF_DOCUMENT = True
 _COLUMNS = (
     Message("workload"),
+    Message("defaults need"),
     Message("best setting"),
     Message("saves"),
-    Message("of what torch reserves as it comes"),
-    Message("costs in time"),
-    Message("advice that makes it worse"),
-    Message("takes more"),
+    Message("of what the defaults need"),
+    Message("worst setting"),
+    Message("needs more"),
+    Message("settings compared"),
 )
 _ABOUT = Message(
-    "Peak reserved bytes of the same requests under each setting of PYTORCH_CUDA_ALLOC_CONF, "
-    "against torch as it comes. "
-    "Time: host time in allocator calls for the whole workload, measured, setting less default. "
-    "Without its cache torch holds little and pays the driver for each request: it is not among "
-    "the settings."
+    "By the smallest capacity in which the workload completes under each setting of "
+    "PYTORCH_CUDA_ALLOC_CONF, against the defaults: what torch reserves where nothing is short is "
+    "mostly cache, which it returns before it fails. Two settings differ only where their "
+    "searches tell them apart. Without its cache torch needs little and pays the driver for each "
+    "request: it is not among the settings."
 )
 _LEFT_OUT = (NATIVE, NO_CACHE)
 _NONE_BETTER = Message("none is better than the default")
@@ -40,17 +41,12 @@ _PREFIX = "torch-"
 
 
 def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
-    """Return the table, nothing where no two settings were measured."""
+    """Return the table, nothing where no smallest capacity of the defaults was measured."""
     evidence = EvidenceCollector(panel)
-    by_workload: dict[str, dict[str, Row]] = {}
-    for row in evidence.rows(fragmentation.PEAK_RESERVED_BYTES):
-        if str(row["subject"]).startswith(_PREFIX) and "workload" in row.record:
-            by_workload.setdefault(str(row["workload"]), {})[str(row["subject"])] = row
-    lines = [
-        _line(evidence, workload, reserved)
-        for workload, reserved in by_workload.items()
-        if NATIVE in reserved and reserved.keys() - set(_LEFT_OUT)
-    ]
+    lines = []
+    for workload, needed in by_subject(evidence).items():
+        if NATIVE in needed:
+            lines.append(_line(evidence, workload, needed[NATIVE], _settings(needed)))
     if not lines:
         return []
     table = Table(
@@ -59,36 +55,64 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
     return [table]
 
 
-def _line(evidence: EvidenceCollector, workload: str, reserved: dict[str, Row]) -> tuple[Cell, ...]:
-    default = reserved[NATIVE]
-    settings = {name: row for name, row in reserved.items() if name not in _LEFT_OUT}
-    # Of equal ones the plainest: torch-expandable before torch-expandable-gc80.
-    best = min(settings, key=lambda name: (settings[name], len(name), name))
-    worst = max(settings, key=lambda name: (settings[name], -len(name), name))
-    line = [label(workload)]
-    if settings[best] < default:
-        pair = (default, settings[best])
+def _settings(needed: dict[str, Capacity]) -> dict[str, Capacity]:
+    """Return what each setting of torch needs, the plainest first: of equal ones it is named."""
+    names = sorted(needed, key=lambda name: (len(name), name))
+    return {
+        name: needed[name] for name in names if name.startswith(_PREFIX) and name not in _LEFT_OUT
+    }
+
+
+def _line(
+    evidence: EvidenceCollector, workload: str, default: Capacity, settings: dict[str, Capacity]
+) -> tuple[Cell, ...]:
+    line = [label(workload), figure(default.needed.index, default.needed.record)]
+    better = [name for name, one in settings.items() if one.surely_less_than(default)]
+    worse = [name for name, one in settings.items() if default.surely_less_than(one)]
+    if better:
+        least = min((settings[name] for name in better), key=lambda one: one.needed)
+        best = next(name for name in better if not least.surely_less_than(settings[name]))
+        pair = (default.needed, settings[best].needed)
         line += [
             label(_setting(best)),
             _made(evidence, difference, pair, "bytes"),
             _made(evidence, _share_saved, pair, "share"),
-            _time(evidence, workload, best),
         ]
     else:
         none = empty(_NONE_BETTER)
-        line += [label(_NONE_BETTER), none, none, none]
-    if settings[worst] > default:
-        pair = (settings[worst], default)
+        line += [label(_NONE_BETTER), none, none]
+    if worse:
+        most = max((settings[name] for name in worse), key=lambda one: one.needed)
+        worst = next(name for name in worse if not settings[name].surely_less_than(most))
+        pair = (settings[worst].needed, default.needed)
         line += [label(_setting(worst)), _made(evidence, difference, pair, "bytes")]
     else:
-        none_worse = _none_worse(len(settings))
+        none_worse = Message(
+            "none of the {count} measured is worse than the default", count=str(len(settings))
+        )
         line += [label(none_worse), empty(none_worse)]
-    return tuple(line)
+    return (*line, label(_compared(evidence, workload, settings)))
 
 
-def _none_worse(count: int) -> Message:
-    """Say of how many: a quick run measures few settings."""
-    return Message("none of the {count} measured is worse than the default", count=str(count))
+def _compared(evidence: EvidenceCollector, workload: str, settings: dict[str, Capacity]) -> Text:
+    """Say how many settings were compared, and which were measured but not searched."""
+    rows = evidence.rows(fragmentation.PEAK_RESERVED_BYTES, workload=workload)
+    known = registry()
+    measured = {
+        name
+        for row in rows
+        if (name := str(row["subject"])).startswith(_PREFIX) and name not in _LEFT_OUT
+        if not (name in known and known[name].needs_limit)
+    }
+    missing = sorted(measured - settings.keys())
+    if not missing:
+        return str(len(settings))
+    return Message(
+        "{count} of {all}; no smallest capacity was searched for {names}",
+        count=str(len(settings)),
+        all=str(len(measured | settings.keys())),
+        names=Joined(", ", tuple(map(Recorded, missing))),
+    )
 
 
 def _setting(name: str) -> str:
@@ -96,19 +120,6 @@ def _setting(name: str) -> str:
     known = registry().get(name)
     values = "".join(known.environment.values()) if known else ""
     return f"{name}: {values}" if values else name
-
-
-def _time(evidence: EvidenceCollector, workload: str, setting: str) -> Cell:
-    if evidence.panel.emulated:
-        return empty(NO_TIMES)
-    try:
-        set_, default = (
-            evidence.row(fragmentation.REPLAY_SECONDS, subject=name, workload=workload)
-            for name in (setting, NATIVE)
-        )
-    except MissingFigureError as missing:
-        return empty(missing.reason)
-    return _made(evidence, difference, (set_, default), "s")
 
 
 def _made(

@@ -29,8 +29,9 @@ _GLANCES = (
         fragmentation.WASTE_RATIO,
         Message("Waste"),
         Message(
-            "Share of the reserved bytes that the program never asked for: "
-            "1 - peak requested / peak reserved."
+            "Reserved but not allocated at the peak, as a share: 1 - peak requested / peak "
+            "reserved. Where nothing is short most of it is cache, which is released before a "
+            "request fails."
         ),
         leading=True,
     ),
