@@ -150,6 +150,8 @@ def test_each_part_has_processes_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     asked = [request.parameters["part"] for request in parts("torch", "full", monkeypatch)]
     assert asked == [*["cold"] * 6, "points", "steps", "pairs"]
     asked = [request.parameters["part"] for request in parts("tf-greedy", "quick", monkeypatch)]
+    assert asked == [*["cold"] * 3, "points"]
+    asked = [request.parameters["part"] for request in parts("tf-growth", "quick", monkeypatch)]
     assert asked == [*["cold"] * 3, "points", "release", "release"]
 
 
@@ -201,7 +203,8 @@ class Scripted:
         self.closed = False
 
     def answer(self) -> None:
-        return None
+        if self._failing == "import":
+            raise NotMeasurableError("no module named tensorflow")
 
     def order(self, *order: str) -> Any:
         if order[0] == self._failing:
@@ -240,6 +243,12 @@ def test_what_comes_after_a_failed_step_names_it() -> None:
     assert told[CREATED] == "create is broken"
     why = "not reached: device created could not be done (create is broken)"
     assert told[FIRST_TENSOR] == told[ENDED] == why
+
+
+def test_what_a_failed_import_leaves_has_its_reason_at_every_point() -> None:
+    told = walk("import")
+    assert set(told.values()) == {"no module named tensorflow"}
+    assert readings.added(told, LIVE_PEAK, CREATED, MEM_GET_INFO) == "no module named tensorflow"
 
 
 def test_a_cache_that_cannot_be_emptied_ends_nothing() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from allocmark.allocators.base import Allocator
-from allocmark.allocators.tensorflow_gpu import DRIVER_POOL, LIMIT, MODES
+from allocmark.allocators.tensorflow_gpu import GREEDY, GROWTH, LIMIT, MODES
 from allocmark.experiments.core.experiment import Profile, refuse_missing
 from allocmark.experiments.core.parts import ExperimentOfParts
 from allocmark.experiments.core.request import Request
@@ -67,7 +67,7 @@ def _parameters(subject: str, profile: Profile) -> list[dict[str, Any]]:
         *([{"part": Cold.name}] * (_COLD_FULL if full else _COLD_QUICK)),
         {"part": Points.name, "way": way, "quick": not full},
     ]
-    if subject in MODES and subject != DRIVER_POOL:
+    if subject == GROWTH or (full and subject in (GREEDY, LIMIT)):
         collections = (metrics.DEFAULT, metrics.OFF)
         chosen += [{"part": Release.name, "collection": one} for one in collections]
     if not full:

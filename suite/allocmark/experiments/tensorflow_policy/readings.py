@@ -91,7 +91,11 @@ def walk(
     worker: Worker, watch: Watch, points: Sequence[str]
 ) -> Iterator[tuple[str, PointReading | str]]:
     """Go through the points; yields each with its reading, or with the reason why there is none."""
-    worker.answer()  # It has imported.
+    try:
+        worker.answer()  # It has imported.
+    except NotMeasurableError as error:
+        yield from ((point, str(error)) for point in points)
+        return
     watch.start(worker)
     broken: str | None = None
     for point in points:

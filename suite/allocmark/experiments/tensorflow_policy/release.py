@@ -62,7 +62,8 @@ class Release(TensorFlowPart):
                 program.set_limits([ROOM_BYTES])
                 program.start()
             else:
-                program.set_mode(device_bytes(device))
+                # A session's options set the mode, and a failure does not wait ten seconds.
+                program.create_session(device_bytes(device), retry=False)
                 program.start()
                 _leave(ROOM_BYTES, device)
             program.take([KEPT_BYTES, *[SMALL_BYTES] * SMALL_TENSORS])
