@@ -147,7 +147,9 @@ def _fragmentation() -> dict[At, float]:
             made[at("fragmentation", subject, "waste_ratio", **place)] = ratio
         for subject, ratio in capacity.items():
             made[at("capacity", subject, "capacity_ratio", **place)] = ratio
-            made[at("capacity", subject, "smallest_capacity_bytes", **place)] = round(100 * ratio) * MIB
+            made[at("capacity", subject, "smallest_capacity_bytes", **place)] = (
+                round(100 * ratio) * MIB
+            )
         for subject, mib in reserved.items():
             made[at("fragmentation", subject, "peak_reserved_bytes", **place)] = mib * MIB
             made[at("fragmentation", subject, "replay_seconds", **place)] = mib / 1000

@@ -79,8 +79,11 @@ def _tensorflow(evidence: EvidenceCollector) -> Verdict:
     later = evidence.show("later", what, row)
     idle = later > _LITTLE * live
     by_need, needed, cause = _when_needed(evidence, idle)
+    ruling = Ruling.of(idle and dropped < _MOST * later, in_part=idle or by_need)
+    if not idle and not evidence.rows(policy.RELEASE_FAILED, subject=GROWTH):
+        ruling = Ruling.UNDECIDED  # What goes back by need would make it hold in part.
     return evidence.verdict(
-        Ruling.of(idle and dropped < _MOST * later, in_part=idle or by_need),
+        ruling,
         sentences(
             Message(
                 "TensorFlow: of {live} dropped, {dropped} go back at once and {later} {seconds} s "

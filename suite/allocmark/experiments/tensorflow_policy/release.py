@@ -86,7 +86,9 @@ class Release(TensorFlowPart):
 
 
 def _leave(room_bytes: int, device: int) -> None:
-    """Fill the GPU until so much is free. The driver maps in steps of 2 MiB."""
-    spare = device_bytes(device) - used_bytes(device) - room_bytes
+    """Fill the GPU until so much is free, by the driver's own account: NVML's total is larger than
+    what can be had. The driver maps in steps of 2 MiB."""
+    runtime.set_device(device)
+    spare = runtime.memory_info()[0] - room_bytes
     if spare > 0:
         runtime.malloc(spare // (2 * MIB) * 2 * MIB)
