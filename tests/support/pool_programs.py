@@ -1,6 +1,6 @@
 """Random programs with private pools, run, recorded and replayed in one process, on any driver.
 
-``python pool_programs.py FOLDER COUNT``: prints what differed, as JSON, or nothing.
+``python pool_programs.py FOLDER COUNT`` fails with the first program whose replay differs.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ STEPS = st.one_of(
 class Program:
     """One program: its pools, what it holds, and in which pool each of its blocks was allocated."""
 
-    def __init__(self, lets_graphs_go: bool) -> None:
-        self.lets_graphs_go = lets_graphs_go
+    def __init__(self, told: bool) -> None:
+        self.told = told
         self.held: list[Any] = []
         self.owners: dict[tuple[str, int], Any] = {}
         self.allocations: list[tuple[int, tuple[int, int]]] = []
@@ -79,14 +79,28 @@ class Program:
         self.allocations = [(at, own if pool is None else pool) for at, pool in self.allocations]
 
     def _let_go(self, which: int) -> None:
-        kinds = ("mempool", "graph", "shared") if self.lets_graphs_go else ("mempool",)
-        owners = [owner for owner in sorted(self.owners) if owner[0] in kinds]
-        if owners:
-            owner = self.owners.pop(owners[which % len(owners)])
-            graphs = owner[1] if isinstance(owner, tuple) else [owner]
-            for graph in graphs:
-                if isinstance(graph, torch.cuda.CUDAGraph):
-                    graph.reset()
+        """Let an owner go; where entries do not tell their pool, one of which torch still tells."""
+        owners = sorted(self.owners)
+        if not self.told:
+            owners = [owner for owner in owners if owner[0] == "mempool"]
+        if not owners:
+            return
+        owner = self.owners.pop(owners[which % len(owners)])
+        if isinstance(owner, torch.cuda.MemPool):
+            if not self.told:
+                own = tuple(owner.id)
+                where = dict(self.allocations)
+                self.held = [block for block in self.held if where[block.data_ptr()] != own]
+            return
+        for graph in owner[1] if isinstance(owner, tuple) else [owner]:
+            graph.reset()
+
+    def let_all_go(self) -> None:
+        """Free everything."""
+        self.held.clear()
+        self.told = True
+        while self.owners:
+            self._let_go(0)
 
     def _pieces(self, pieces: list[tuple[str, int]], pool: Any) -> None:
         for what, size in pieces:
@@ -121,9 +135,11 @@ def with_pool_ids(snapshot: dict[str, Any], program: Program) -> None:
 
 def recorded(steps: list[Any], told: bool, file: Path) -> int:
     """Run a program and write its snapshot; return the peak of reserved bytes."""
+    gc.collect()
+    torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     torch.cuda.memory._record_memory_history("all", stacks="python")
-    program = Program(lets_graphs_go=told)
+    program = Program(told)
     try:
         for step in steps:
             program.step(*step)
@@ -135,10 +151,7 @@ def recorded(steps: list[Any], told: bool, file: Path) -> int:
         return peak
     finally:
         torch.cuda.memory._record_memory_history(None)
-        program.held.clear()
-        program.lets_graphs_go = True
-        while program.owners:
-            program.step("let go", 0, [])
+        program.let_all_go()
         gc.collect()
         torch.cuda.empty_cache()
 

@@ -96,9 +96,10 @@ def of_final_map(file: SnapshotFile, device: int) -> Pools:
 class _Follower:
     def __init__(self, file: SnapshotFile, device: int) -> None:
         self._file, self._device = file, device
-        names = ("action", "addr", "size", "stream", "trims", "pool")
+        names = ("action", "addr", "size", "stream", "stack", "trims", "pool")
         columns = (file.column(device, "entries", name) for name in names)
-        self._action, self._addr, self._size, self._stream, self._trims, told = columns
+        self._action, self._addr, self._size, self._stream, *more = columns
+        self._stack, self._trims, told = more
         self._told = told if (told >= 0).any() else None
         self._segments = [
             file.column(device, "segments", name) for name in ("address", "size", "pool")
@@ -129,6 +130,9 @@ class _Follower:
         others = np.flatnonzero(~np.isin(self._action, passing))
         then = np.append(others, len(found))[np.searchsorted(others, shrinks)]
         serves = np.isin(np.append(self._action, _SNAPSHOT)[then], (*GROWS, _OOM))
+        # What torch returns for a request has the request's stack.
+        stack, served = self._stack[shrinks], np.append(self._stack, -1)[then]
+        serves &= (stack == served) | (stack < 0) | (served < 0)
         shrinks, then = shrinks[~serves], then[~serves]
         if self._told is not None:
             found[shrinks] = self._told[shrinks]
@@ -166,7 +170,8 @@ class _Follower:
             told = int(self._told[place]) if self._told is not None else _NOT_TOLD
             if action in SHRINKS:
                 known = told if told >= 0 else int(dropped[place])
-                own = known or final.pool(at)
+                # An expandable segment keeps its addresses; another may be given those of this one.
+                own = known or (0 if action == _SEGMENT_FREE else final.pool(at))
                 stream = int(self._stream[place])
                 not_told += told < 0 and not own and (stream > 0 or stream in private_streams)
                 held[at] = (bytes_, own)
