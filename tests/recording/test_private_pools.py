@@ -101,7 +101,8 @@ def test_a_replay_reserves_what_the_program_does_under_each_setting(
 def test_a_graph_keeps_its_memory_while_it_lives(tmp_path: Path) -> None:
     ended, file = run(tmp_path, GRAPH_HOLDS, "8GiB", record=[])
     assert "CUDA out of memory" in ended.stderr
-    answer = replayed(file)
+    answer = replayed(file, "torch-native", "torch-async")
+    assert any(doubt.startswith("torch-async: no private pools") for doubt in answer.doubts)
     recording, own = answer.recording, answer.recorded
     assert own is not None and own.completes is False
     assert own.figure("failed_event") == recording.failed[-1].event

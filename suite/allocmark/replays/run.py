@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from allocmark.allocators.base import Capability
 from allocmark.emulator.launcher import real_driver
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.recording.experiment import save_events
@@ -272,6 +273,11 @@ def _doubts(
             f"model of it: its bytes are within {driver_pool.MARGIN_PERCENT} % as far as real runs "
             "were held against it (docs/emulator.md); where that overlaps with another setting or "
             "the card, which is better is undecided without a GPU"
+        )
+    without = [s.name for s in chosen if Capability.PRIVATE_POOLS not in s.allocator.capabilities]
+    if recording.trace.pools and without:
+        doubts.append(
+            f"{', '.join(without)}: no private pools; what went to one is in the common pool"
         )
     was = str(recording.environment.get("torch", ""))
     now = str(installed("torch").get("torch") or "")
