@@ -103,6 +103,8 @@ def test_a_graph_keeps_its_memory_while_it_lives(tmp_path: Path) -> None:
     assert "CUDA out of memory" in ended.stderr
     answer = replayed(file, "torch-native", "torch-async")
     assert any(doubt.startswith("torch-async: no private pools") for doubt in answer.doubts)
+    joined = next(one for one in answer.settings if one.name == "torch-async")
+    assert joined.undecided and joined.completes is None and answer.settings[0] is not joined
     recording, own = answer.recording, answer.recorded
     assert own is not None and own.completes is False
     assert own.figure("failed_event") == recording.failed[-1].event

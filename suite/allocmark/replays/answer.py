@@ -60,6 +60,8 @@ class SettingAnswer:
     """Of the recorded setting: figures of a run in as much memory as the recorded one had."""
     margin_percent: int = 0
     """By how much its bytes may be off, up or down: a model stands for the driver's pool."""
+    pools_joined: bool = False
+    """Whether the recording has private pools and the allocator has none: they were one."""
 
     @property
     def name(self) -> str:
@@ -88,7 +90,9 @@ class SettingAnswer:
 
     @property
     def undecided(self) -> bool:
-        """Whether the card lies within what its need may be off."""
+        """Whether the card lies within what its need may be off, or pools were replayed as one."""
+        if self.pools_joined:
+            return True
         card = self.figure("capacity_bytes")
         need = self.figure("smallest_capacity_bytes") or self.figure("peak_reserved_bytes")
         if not self.margin_percent or card is None or need is None:

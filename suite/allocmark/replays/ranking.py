@@ -20,7 +20,8 @@ def ranked(answers: Sequence[SettingAnswer], of_torch: bool) -> list[SettingAnsw
     On a card: what fits before what does not, without a retry before with, then the least time in
     the driver, then what needs least to have no retry. Without one, or where it does not fit: the
     smallest card, then the least time. Where a figure may be off, the most that it stands for
-    counts: only what is decided gains a place. What a program of torch (`of_torch`) cannot be given
+    counts: only what is decided gains a place, and where private pools were replayed as one nothing
+    is. What a program of torch (`of_torch`) cannot be given
     by a line in its environment comes after what it can. The recorded setting is first where no
     other gains anything.
     """
@@ -30,7 +31,7 @@ def ranked(answers: Sequence[SettingAnswer], of_torch: bool) -> list[SettingAnsw
 
     def key(answer: SettingAnswer) -> tuple[bool | float | str, ...]:
         foreign = of_torch and answer.setting.allocator.framework != "torch"
-        without = answer.smallest_card_bytes is None
+        without = answer.smallest_card_bytes is None or answer.pools_joined
         if answer.completes:
             retried = bool(answer.figure("capacity_retries"))
             first = (without, False, foreign, retried, times[answer.name], peaks[answer.name])

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from allocmark.allocators.base import Capability
 from allocmark.emulator.launcher import real_driver
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.recording.experiment import save_events
@@ -134,7 +133,14 @@ def replay(
             _answer(setting, outcome, around, gpu, emulated)
             for setting, outcome in zip(chosen, outcomes, strict=True)
         ]
-    answers = [replace(one, in_recorded_room=_like(one, run, asked)) for one in answers]
+    answers = [
+        replace(
+            one,
+            in_recorded_room=_like(one, run, asked),
+            pools_joined=bool(recording.trace.pools) and not one.setting.has_private_pools,
+        )
+        for one in answers
+    ]
     simulated = "the emulated driver (bytes and decisions are real, times are not)"
     return ReplayAnswer(
         recording=recording,
@@ -274,10 +280,11 @@ def _doubts(
             "were held against it (docs/emulator.md); where that overlaps with another setting or "
             "the card, which is better is undecided without a GPU"
         )
-    without = [s.name for s in chosen if Capability.PRIVATE_POOLS not in s.allocator.capabilities]
+    without = [setting.name for setting in chosen if not setting.has_private_pools]
     if recording.trace.pools and without:
         doubts.append(
-            f"{', '.join(without)}: no private pools; what went to one is in the common pool"
+            f"{', '.join(without)}: no private pools; what went to one is in the common pool, and "
+            "whether the program fits is undecided"
         )
     was = str(recording.environment.get("torch", ""))
     now = str(installed("torch").get("torch") or "")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from allocmark.allocators import registry
-from allocmark.allocators.base import Allocator
+from allocmark.allocators.base import Allocator, Capability
 from allocmark.allocators.torch_caching import CONF, TorchSetting
 from allocmark.machine.stack import BARE
 from allocmark.replays.setting_values import OPTIONS, check
@@ -36,6 +36,11 @@ class Setting:
         with suppress(AllocmarkError):  # A recorded one that only a newer torch knows.
             return memory_fraction(conf)
         return None
+
+    @property
+    def has_private_pools(self) -> bool:
+        """Whether what went to a pool of a CUDA graph or MemPool goes to one in a replay."""
+        return Capability.PRIVATE_POOLS in self.allocator.capabilities
 
     @property
     def line(self) -> str:
