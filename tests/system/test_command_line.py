@@ -25,6 +25,7 @@ INSIDE = {
     *("measure/context_holder.py", "recording/importers/reading_process.py"),
     *("experiments/child.py", "experiments/shared/ballast.py", "experiments/context/processes.py"),
     *("experiments/tensorflow_policy/worker.py", "tools/recording_process.py"),
+    *("experiments/preloading.py", "tools/accuracy/program_process.py"),
 }
 """What allocmark alone starts: its parent says what a person is told."""
 TOLD = "allocmark: stopped by Ctrl-C: give the same command again\n"
