@@ -132,12 +132,15 @@ def replay_against_real(
     jobs: Annotated[
         int | None, typer.Option(help="Programs at a time (default: half of the cores, 8).")
     ] = None,
+    limit: Annotated[
+        float, typer.Option(min=1, help="How long one run of a program may take, seconds.")
+    ] = 240,
 ) -> None:
     """Hold replays against real runs on this machine's GPU: peaks, and the smallest memory."""
     from allocmark.tools.accuracy.measuring import SETTINGS, AccuracyOptions
     from allocmark.tools.accuracy.record import measure_all
 
-    options = AccuracyOptions(setting or SETTINGS, repeats, jobs, recordings)
+    options = AccuracyOptions(setting or SETTINGS, repeats, jobs, limit, recordings)
     measure_all(results, program, options, typer.echo)
 
 

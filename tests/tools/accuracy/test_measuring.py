@@ -33,6 +33,9 @@ LACKING = '"""Needs what nobody has."""\nimport torch\nimport no_such_library.in
 FAILING = (
     '"""Fails."""\nimport torch\ntorch.empty(1, device="cuda")\nraise ValueError("its own fault")\n'
 )
+HANGING = (
+    '"""Hangs."""\nimport time\nimport torch\nif torch.cuda.is_available():\n    time.sleep(900)\n'
+)
 SETTINGS = ("torch-native", "torch-expandable")
 
 
@@ -91,6 +94,22 @@ def test_programs_are_recorded_run_replayed_and_tried(tmp_path: Path) -> None:
         assert {figure.reason for figure in found[name].figures} == {reason}
 
 
+@needs_torch
+def test_a_program_that_hangs_is_a_reason_and_not_the_end(tmp_path: Path) -> None:
+    hanging, failing = _scripts(tmp_path, hanging=HANGING, failing=FAILING)
+    done = run_on_h200(
+        *("-m", "allocmark", "dev", "replay-against-real", "--program", hanging),
+        *("--program", failing, "--setting", "torch-native", "--limit", "20"),
+        *("--results", str(tmp_path / "results")),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found = _documents(tmp_path / "results")
+    assert {figure.reason for figure in found["hanging"].figures} == {
+        "the program did not answer in 20 s"
+    }
+    assert set(found) == {"hanging", "failing"}
+
+
 _TRIES = """
 from allocmark.allocators import registry
 from allocmark.experiments.shared.ballast import Ballast
@@ -101,7 +120,7 @@ program, native = programs.read(programs.Path(PATH)), registry()["torch-native"]
 found = []
 with Ballast() as ballast:
     wanted = [Wanted(program, native, size) for size in SIZES]
-    for tried in tries(wanted, ballast):
+    for tried in tries(wanted, ballast, 60.0):
         error = tried.outcome.error if tried.outcome else None
         found.append([tried.free_bytes, tried.completed, tried.reason, error])
 print(json.dumps(found))

@@ -28,7 +28,7 @@ class WorkerProcess:
 
     title: ClassVar[str] = "a process"
     """What reasons call it."""
-    answer_s: ClassVar[float] = 60.0
+    answer_s: float = 60.0
     """How long an answer may take."""
 
     def __init__(

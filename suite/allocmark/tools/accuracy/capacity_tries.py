@@ -72,15 +72,15 @@ class Tried:
         return None if self.reason or self.outcome is None else not self.outcome.error
 
 
-def tries(wanted: Sequence[Wanted], ballast: Ballast) -> Generator[Tried]:
-    """Carry the tries out, in their order."""
+def tries(wanted: Sequence[Wanted], ballast: Ballast, limit_s: float) -> Generator[Tried]:
+    """Carry the tries out, in their order; a program may take `limit_s` for one."""
     starting: deque[ProgramProcess | AllocmarkError] = deque()
     left = iter(wanted)
 
     def start() -> None:
         for each in left:
             try:
-                starting.append(ProgramProcess(each.program, each.allocator))
+                starting.append(ProgramProcess(each.program, each.allocator, limit_s))
             except AllocmarkError as error:
                 starting.append(error)
             return

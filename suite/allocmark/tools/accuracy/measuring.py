@@ -94,6 +94,8 @@ class AccuracyOptions:
     settings: Sequence[str] = SETTINGS
     repeats: int = 2
     jobs: int | None = None
+    limit_s: float = program_runs.LIMIT_S
+    """How long one run of a program may take; one that hangs is a reason, never the end."""
     recordings: Path | None = None
     """A folder for the recordings, snapshots and traces; none keeps them."""
 
@@ -136,7 +138,7 @@ class Measuring:
         if not alive:
             return
         every = list(chain.from_iterable(wanted))
-        with Ballast() as ballast, closing(tries(every, ballast)) as results:
+        with Ballast() as ballast, closing(tries(every, ballast, self._options.limit_s)) as results:
             for each, own in zip(alive, wanted, strict=True):
                 tried = list(islice(results, len(own)))
                 for found, above, below in zip(
@@ -186,7 +188,9 @@ class Measuring:
         snapshot = folder / f"{name}.pickle"
         snapshot.unlink(missing_ok=True)  # A recording never replaces another.
         try:
-            each.recorded = program_runs.run(each.program, registry()[NATIVE], record=snapshot)
+            each.recorded = program_runs.run(
+                each.program, registry()[NATIVE], self._options.limit_s, record=snapshot
+            )
             if not each.recorded.had_room:
                 raise AllocmarkError(f"the GPU had no room for {name} (--jobs 1, or a larger one)")
             each.recording = reader.read(snapshot)
@@ -208,7 +212,7 @@ class Measuring:
         if each.reason:
             return True
         try:
-            outcome = program_runs.run(each.program, self._allocators[name])
+            outcome = program_runs.run(each.program, self._allocators[name], self._options.limit_s)
         except AllocmarkError as error:
             found.real_reason = str(error)
             return True

@@ -18,7 +18,8 @@ from allocmark.system.lifetime import how_ended
 from allocmark.tools.accuracy import program_process
 from allocmark.tools.accuracy.programs import Program
 
-_LIMIT_S = 240.0
+LIMIT_S = 240.0
+"""How long a run may take unless another limit is named."""
 _END_S = 60.0
 
 
@@ -43,13 +44,21 @@ class Outcome:
 class ProgramProcess(WorkerProcess):
     """A program that has imported its libraries and waits; a context manager.
 
+    `limit_s` is how long it may take to import, and to run.
+
     Raises `NotMeasurableError` where its process does not come so far.
     """
 
     title = "the program"
-    answer_s = _LIMIT_S
 
-    def __init__(self, program: Program, allocator: Allocator, record: Path | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        allocator: Allocator,
+        limit_s: float = LIMIT_S,
+        record: Path | None = None,
+    ) -> None:
+        self.answer_s = limit_s
         # What the user exported for other programs must not change what is measured.
         clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTORCH_")}
         command = [sys.executable, "-m", program_process.__name__, str(program.path)]
@@ -78,12 +87,14 @@ class ProgramProcess(WorkerProcess):
         return Outcome(error=error, **told)
 
 
-def run(program: Program, allocator: Allocator, record: Path | None = None) -> Outcome:
+def run(
+    program: Program, allocator: Allocator, limit_s: float = LIMIT_S, record: Path | None = None
+) -> Outcome:
     """Run a program from start to end, recorded into a file if one is named.
 
     Raises `AllocmarkError` where it took no memory, or failed for another reason than its lack.
     """
-    with closing(ProgramProcess(program, allocator, record)) as process:
+    with closing(ProgramProcess(program, allocator, limit_s, record)) as process:
         process.answer()
         outcome = process.run()
     if outcome.error and not outcome.short:
