@@ -11,9 +11,14 @@ import pytest
 
 from allocmark import __version__
 from allocmark.allocators import registry
+from allocmark.claims import catalog
+from allocmark.claims.core.claim import count_rulings
 from allocmark.measure import doctor
 from allocmark.measure.doctor import Finding
+from allocmark.report.page import outline
+from allocmark.store import frame
 from tests.support.command import allocmark
+from tests.support.compare_samples import document, exact, put
 
 Captured = pytest.CaptureFixture[str]
 
@@ -208,14 +213,46 @@ def test_a_report_of_nothing_is_one_sentence(capsys: Captured, tmp_path: Path) -
 def test_the_path_of_the_report_is_printed_without_detours(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured, tmp_path: Path, words: list[str]
 ) -> None:
-    def written(results: Path, out: Path, *more: object) -> Path:
-        return out / "index.html"
+    def written(results: Path, out: Path, *more: object) -> tuple[Path, object]:
+        return out / "index.html", None
 
     (tmp_path / "results").mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("allocmark.report.write_report", written)
+    monkeypatch.setattr("allocmark.report.write_pages", written)
+    monkeypatch.setattr("allocmark.commands.run_summary.findings", lambda front: [])
     assert allocmark("report", "--results", "results/../results", *words) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'reports' / 'index.html'}\n"
+
+
+def test_a_report_says_what_the_results_say_and_then_what_was_left_out(
+    capsys: Captured, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    folder = put(results, document(exact("ooms", 1))).parent
+    (folder / "streams.x.json.gz").write_bytes(b"nothing")
+    assert allocmark("report", "--results", str(results)) == 0
+    out, err = capsys.readouterr()
+    page = tmp_path / "reports" / "index.html"
+    assert out == f"{page}\n"
+    answer, left_out, path = err.splitlines()
+    count = len(catalog.verdicts(outline(frame.load(results)).parts[0].panel))
+    assert answer.startswith(f"What was measured here decides none of the {count} statements")
+    assert left_out.startswith("left out, 1 file in whole or in part: ")
+    assert path == f"report: {page.as_uri()}"
+
+
+def test_a_report_of_a_record_begins_with_its_verdicts(capsys: Captured, tmp_path: Path) -> None:
+    record = Path(__file__).parents[2] / "results"
+    part = outline(frame.load(record)).parts[0]
+    assert allocmark("report", "--results", str(record), "--out", str(tmp_path)) == 0
+    answer, *found, path = capsys.readouterr().err.splitlines()
+    judged = catalog.verdicts(part.panel)
+    counts = [f"{r.words}: {n}" for r, n in count_rulings(judged).items() if n]
+    assert answer == f"{len(judged)} statements judged: {', '.join(counts)}"
+    assert len(found) == 3
+    for line, headline in zip(found, catalog.headlines(judged), strict=False):
+        assert headline.evidence.marked in line and str(headline.what) in line
+    assert path.startswith("report: ")
 
 
 def test_tables_are_printed_in_the_language_that_is_asked_for(

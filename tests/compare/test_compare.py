@@ -18,7 +18,7 @@ from allocmark.compare.core_speed import stepped
 from allocmark.compare.model import Comparison, Verdict
 from allocmark.compare.run_set import RunSet, RunSetPair, paired
 from allocmark.compare.thresholds import load
-from allocmark.report.comparison import as_csv, as_json, as_markdown
+from allocmark.report.comparison import as_csv, as_json, as_markdown, summary
 from allocmark.report.comparison_text import FORMATS, as_text
 from allocmark.schema.documents import Document, Failure
 from allocmark.schema.figure import Figure
@@ -284,9 +284,10 @@ def test_conditions_that_differ_are_said_first() -> None:
     clock = "the GPU clock differs: 1980 MHz in A, 1200 in B"
     assert found.warnings[:2] == (clock, "the GPU was slowed down in B: heat (hardware)")
     assert [(c.name, c.a, c.b) for c in found.environment] == [("driver", "580.1", "581.2")]
-    assert as_text(found).splitlines()[0] == f"! {clock}"
-    text = as_markdown(found)
-    assert text.index(clock) < text.index("figures compared")
+    answer, first = as_text(found).splitlines()[:2]
+    assert (answer, first) == (summary(found), f"! {clock}")
+    _, _, answer, _, first = as_markdown(found).splitlines()[:5]
+    assert answer == f"{summary(found)}." and clock in first
 
 
 def test_a_half_finished_run_says_so(tmp_path: Path) -> None:
@@ -379,7 +380,7 @@ def test_different_gpus_are_a_study() -> None:
     other = {**FACTS, "machine": "other-gpu", "gpu": "Other GPU"}
     found = _compared(document(exact("ooms", 0)), document(exact("ooms", 1), facts=other, run="r2"))
     assert found.study
-    assert as_text(found).startswith("! The GPUs differ: this is a study")
+    assert as_text(found).splitlines()[1].startswith("! The GPUs differ: this is a study")
 
 
 def test_damaged_files_are_left_out_and_named(tmp_path: Path) -> None:

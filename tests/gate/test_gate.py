@@ -46,7 +46,8 @@ def test_the_newest_is_held_against_the_last(tmp_path: Path) -> None:
     assert found.outcome == "regression"
     (row,) = found.regressions
     assert (row.a, row.b) == (1, 2)
-    assert found.sentence().startswith("gate: regression: 1 figures are worse: test-gpu/")
+    told = "gate: regression: 1 figure is worse (latency/torch-native/ooms: 1 -> 2): test-gpu/"
+    assert found.sentence().startswith(told)
 
 
 def test_what_is_bad_or_unfinished_is_no_baseline(tmp_path: Path) -> None:
@@ -122,6 +123,9 @@ def test_each_framework_of_the_newest_run_is_held_against_its_own(tmp_path: Path
     found = gate_newest_run(tmp_path)
     assert [one.outcome for one in found.gates] == ["fine", "regression"]
     assert found.exit_code(0) == 1
+    worst, other, between = found.text.splitlines()[:3]
+    assert worst.startswith("gate: regression: 1 figure is worse")
+    assert (other.startswith("gate: fine: nothing is worse"), between) == (True, "")
     assert found.text.count("gate: ") == 2
     alone = gate_newest_run(tmp_path, format="json")
     assert json.loads(alone.text)["verdicts"]["worse"] == 0

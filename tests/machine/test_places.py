@@ -65,7 +65,7 @@ def test_a_running_process_is_explained_from_both(
     [
         ("run --experiment pressure", "commands.run_command._filtered", []),
         ("run --quick", "commands.run_command._whole", []),
-        ("report", "report.write_report", ["reports"]),
+        ("report", "report.write_pages", ["reports"]),
         ("report --format md", "report.render_markdown", []),
         ("compare one other", "compare.comparing.compare", []),
         ("gate", "gate.newest_run.gate_newest_run", []),

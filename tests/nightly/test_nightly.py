@@ -75,7 +75,7 @@ def test_a_regression_is_told_until_it_is_accepted(
     _night(tmp_path, monkeypatch, _measured(1))
     worse, text = _night(tmp_path, monkeypatch, _measured(2, driver="581.2"))
     assert worse.outcome == "regression"
-    assert text.startswith("# pinned lane, test-gpu: 1 figures worse\n")
+    assert text.startswith("# pinned lane, test-gpu: regression: 1 figure is worse\n")
     assert "Moved: driver 580.1 to 581.2." in text
     assert "Only the machine moved: driver 580.1 to 581.2." in text
     assert "    allocmark run --experiment latency --subject torch-native" in text
@@ -103,6 +103,30 @@ def test_a_measuring_that_was_stopped_stops_the_night(
     with pytest.raises(AllocmarkError, match="the same command carries the night on") as raised:
         run_night(NightOptions(tmp_path / "record", tmp_path / "scratch", "pinned"), print)
     assert raised.value.exit_code == ended
+
+
+def test_what_is_worst_of_several_stacks_is_said_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def both(ooms: float) -> Measure:
+        def measure(options: NightOptions, of: Night) -> None:
+            for framework, value in (("tensorflow", 1.0), ("torch", ooms)):
+                stamp = f"2026-11-01T00:{next(_DAY) % 60:02}:00Z"
+                facts = {**FACTS, "framework": framework}
+                one = document(exact("ooms", value), run=of.folder.name, started=stamp, facts=facts)
+                put(of.results, one, framework)
+
+        return measure
+
+    _night(tmp_path, monkeypatch, both(1))
+    worse, text = _night(tmp_path, monkeypatch, both(2))
+    headings = [line for line in text.splitlines() if line.startswith("# ")]
+    assert headings == [
+        "# pinned lane, test-gpu: regression: 1 figure is worse",
+        "# pinned lane, test-gpu: fine: nothing is worse",
+    ]
+    assert text.startswith(headings[0])
+    assert worse.outcome == "regression"
 
 
 def test_no_night_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,9 +23,13 @@ def report(
         str, typer.Option(help="en, or zh: Markdown and a page that opens in Chinese, too.")
     ] = "en",
 ) -> None:
-    """Write the report of a results folder, or print its tables."""
+    """Write the report of a results folder, or print its tables.
+
+    Standard output has the path of the page alone, beside it stands what the results say.
+    """
+    from allocmark.commands.run_summary import findings, say
     from allocmark.machine.places import reports_beside, results_folder, straight
-    from allocmark.report import FORMATS, render_markdown, write_report
+    from allocmark.report import FORMATS, render_markdown, write_pages
     from allocmark.system.errors import UnknownNameError
 
     if format is not None and format not in FORMATS:
@@ -35,5 +38,8 @@ def report(
     if format and out is None:
         typer.echo(render_markdown(folder, lang))
     else:
-        say = partial(typer.echo, err=True)
-        typer.echo(write_report(folder, straight(out or reports_beside(folder)), lang, say))
+        left_out: list[str] = []
+        place = straight(out or reports_beside(folder))
+        page, front = write_pages(folder, place, lang, left_out.append)
+        say([*findings(front), *left_out, f"report: {page.as_uri()}"])
+        typer.echo(page)

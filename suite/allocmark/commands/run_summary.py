@@ -1,4 +1,4 @@
-"""What a run says at its end: verdicts, the findings that matter most, what is missing and why."""
+"""The answer in a few lines: verdicts, the findings that matter most, what is missing and why."""
 
 from __future__ import annotations
 
@@ -34,27 +34,31 @@ def summarize(front: Part, paths: Sequence[Path], page: Path, whole: Profile | N
     `front` is what the page is about, `paths` the documents of this run, `whole` the profile of a
     run that measured all it has, None for one that was filtered.
     """
-    lines = ["", *_verdicts(front)] if whole else []
-    _say([*lines, *_missing(paths, whole)])
-    _say([f"report: {page.as_uri()}"])
+    lines = ["", *findings(front)] if whole else []
+    say([*lines, *_missing(paths, whole)])
+    say([f"report: {page.as_uri()}"])
     typer.echo(page)
     emulated = "allocmark emulate -- " if front.panel.emulated else ""
-    _say([f"next: {emulated}allocmark record -- python train.py; allocmark replay snapshot.pickle"])
+    say([f"next: {emulated}allocmark record -- python train.py; allocmark replay snapshot.pickle"])
 
 
-def _say(lines: Sequence[str]) -> None:
+def say(lines: Sequence[str]) -> None:
+    """Write lines to standard error; nobody may be there to read them."""
     with contextlib.suppress(OSError):
         for line in lines:
             print(line, file=sys.stderr, flush=True)
 
 
-def _verdicts(front: Part) -> Iterator[str]:
+def findings(front: Part) -> Iterator[str]:
+    """Yield how many statements hold in one sentence, then the figures that matter most."""
     from allocmark.claims import catalog as claims
     from allocmark.claims.core.claim import count_rulings, decided
+    from allocmark.report.tables.verdicts import none_decided
     from allocmark.report.webpage.verdicts import SIGNS
 
     judged = claims.verdicts(front.panel)
     if not decided(judged):
+        yield str(none_decided(judged))
         return
     counts = count_rulings(judged).items()
     emulated = " on the emulated driver (bytes and counts only)" if front.panel.emulated else ""

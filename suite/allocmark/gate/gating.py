@@ -11,11 +11,15 @@ from allocmark.compare.comparing import compare_pair
 from allocmark.compare.model import Comparison, Mean, Missing, Row
 from allocmark.compare.run_set import RunSet, RunSetPair, read_paths
 from allocmark.compare.thresholds import Thresholds
+from allocmark.report.comparison import both_values
+from allocmark.store.escape import visible
 from allocmark.store.runs import RecordedRun, baselines_of, candidate_of, of_its_series, runs_below
 from allocmark.system.errors import AllocmarkError, NothingBeforeError
 from allocmark.system.garbage import no_garbage_collection
+from allocmark.system.units import format_count
 
 Outcome = Literal["fine", "regression", "unclear"]
+WORST_FIRST: tuple[Outcome, ...] = ("regression", "unclear", "fine")
 
 _MOST_NAMED = 3
 """So many of the runs it is held against are named."""
@@ -59,19 +63,34 @@ class Gate:
             )
         return reasons if self.candidate.finished else [*reasons, "the run has no end"]
 
+    @property
+    def found(self) -> str:
+        """What was found, in words: the same of every run that has the same regression."""
+        if self.outcome == "unclear":
+            return f"nothing is worse, but {' and '.join(self._unsettled())}"
+        counts = (
+            (len(self.regressions), "figure", "worse"),
+            (len(self.worse_means), "mean", "worse"),
+            (len(self.lost), "figure", "no longer measured"),
+        )
+        words = [
+            f"{format_count(count, noun)} {'is' if count == 1 else 'are'} {how}"
+            for count, noun, how in counts
+            if count
+        ]
+        return ", ".join(words) or "nothing is worse"
+
     def sentence(self) -> str:
-        """Return the outcome in one sentence."""
-        what = {
-            "fine": "nothing is worse",
-            "regression": f"{len(self.regressions)} figures are worse"
-            + (f", {len(self.worse_means)} means are" if self.worse_means else "")
-            + (f", {len(self.lost)} figures are lost" if self.lost else ""),
-            "unclear": f"nothing is worse, but {' and '.join(self._unsettled())}",
-        }[self.outcome]
+        """Return the outcome in one sentence, with the figure that is worse by most."""
+        most = ""
+        if self.regressions:
+            row = self.regressions[0]
+            most = " ({}: {} -> {})".format(visible(row.figure_id), *both_values(row))
         against = ", ".join(run.name for run in self.baselines[-_MOST_NAMED:])
         if (more := len(self.baselines) - _MOST_NAMED) > 0:
             against = f"{more} before these, {against}"
-        return f"gate: {self.outcome}: {what}: {self.candidate.name} against {against}"
+        runs = f"{self.candidate.name} against {against}"
+        return f"gate: {self.outcome}: {self.found}{most}: {runs}"
 
 
 def gate(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark.compare.thresholds import load
-from allocmark.gate.gating import Gate, gate
+from allocmark.gate.gating import WORST_FIRST, Gate, gate
 from allocmark.gate.rerunning import rerun_into
 from allocmark.report.comparison_text import FORMATS
 from allocmark.store.runs import RecordedRun, candidate_of, newest_of_each_series, runs_below
@@ -84,9 +84,11 @@ def gate_newest_run(
                 if against:  # To name what it cannot be held against is no first run.
                     raise AllocmarkError(str(error)) from None
                 raise
-            text = write(found.comparison)
             gates.append(found)
-            texts.append(text if format in ONE_COMPARISON else f"{text}\n{found.sentence()}\n")
+            texts.append(write(found.comparison))
+    if format not in ONE_COMPARISON:
+        by_outcome = sorted(gates, key=lambda one: WORST_FIRST.index(one.outcome))
+        texts.insert(0, "".join(f"{one.sentence()}\n" for one in by_outcome))
     return GateReport(tuple(gates), "\n".join(texts), tuple(not_held))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark.compare.thresholds import Thresholds, load
-from allocmark.gate.gating import Gate, gate
+from allocmark.gate.gating import WORST_FIRST, Gate, gate
 from allocmark.gate.rerunning import rerun_into
 from allocmark.machine.stack import ALIAS
 from allocmark.measure.core_speed import FILE as CORE_SPEED
@@ -122,6 +122,8 @@ def _gate(options: NightOptions, night: Night) -> Night:
         raise AllocmarkError(f"{night.folder} holds no run that ended: delete it and start again")
     held = (_gated(options, night, candidate, earlier, rules) for candidate in candidates)
     gates = [pair for pair in held if pair]
+    # The first heading is what a reader of the log and an issue's title say of the night.
+    gates.sort(key=lambda pair: WORST_FIRST.index(pair[0].outcome))
     if not gates:
         write_whole(night.folder / SUMMARY, first_night(night).encode())
         return night.with_step("gated", "first")
@@ -133,9 +135,7 @@ def _gate(options: NightOptions, night: Night) -> Night:
         name = COMPARISON if len(gates) == 1 else f"{number}-{COMPARISON}"
         write_whole(night.folder / name, as_json(found.comparison).encode())
     write_whole(night.folder / SUMMARY, "\n".join(texts).encode())
-    outcomes = {found.outcome for found, _ in gates}
-    worst = next(o for o in ("regression", "unclear", "fine") if o in outcomes)
-    return night.with_step("gated", worst)
+    return night.with_step("gated", gates[0][0].outcome)
 
 
 def _gated(

@@ -19,16 +19,10 @@ _COMMANDS = 10
 
 
 def title(night: Night, gate: Gate | None) -> str:
-    """Return the issue's title."""
+    """Return the issue's title: the night's answer, in the same words as long as it stays."""
     if gate is None:
         return f"{night.lane} lane: first night, nothing to hold it against"
-    machine = gate.candidate.machine
-    counts = gate.comparison.counted()
-    if gate.outcome == "regression":
-        lost = f", {len(gate.lost)} lost" if gate.lost else ""
-        means = f", {len(gate.worse_means)} means worse" if gate.worse_means else ""
-        return f"{night.lane} lane, {machine}: {counts['worse']} figures worse{means}{lost}"
-    return f"{night.lane} lane, {machine}: {gate.outcome}"
+    return f"{night.lane} lane, {gate.candidate.machine}: {gate.outcome}: {gate.found}"
 
 
 def first_night(night: Night) -> str:

@@ -16,6 +16,7 @@ from allocmark.report.markdown import table as markdown_table
 from allocmark.store.escape import csv_text, markdown_line
 from allocmark.store.number_text import format_value
 from allocmark.store.table import Cell, Table, label
+from allocmark.system.units import format_count
 
 SHOWN = 40
 """So many figures of a verdict are listed for people; CSV and JSON hold all."""
@@ -52,7 +53,7 @@ def summary(found: Comparison) -> str:
     lost = f"; {len(found.missing)} on one side only" if found.missing else ""
     moved = found.means_of(*MOVED)
     means = f"; {len(moved)} of {len(found.means)} means moved" if found.means else ""
-    return f"{len(found.rows)} figures compared: {counted}{lost}{means}"
+    return f"{format_count(len(found.rows), 'figure')} compared: {counted}{lost}{means}"
 
 
 def namer(found: Comparison) -> Namer:
@@ -94,9 +95,10 @@ def both_values(row: Row) -> tuple[str, str]:
 def as_markdown(found: Comparison, shown: int = SHOWN, level: int = 1) -> str:
     """Return the comparison as Markdown (GitHub's)."""
     parts = [heading(level, f"{found.a.label} and {found.b.label} compared")]
+    parts.append(markdown_line(f"{summary(found)}."))
     if any(row.emulated for row in found.rows):
         parts.append(band())
-    parts += [bullets(warnings(found)), markdown_line(f"{summary(found)}.")]
+    parts.append(bullets(warnings(found)))
     # The band stands once, above everything.
     parts += [
         markdown_table(replace(table, emulated=False), level + 1) for table in tables(found, shown)

@@ -1,4 +1,4 @@
-"""A comparison for a terminal: conditions, means, what moved, and what the runs cannot tell."""
+"""A comparison for a terminal: the answer, conditions, what moved, what the runs cannot tell."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEW = 5
 
 def as_text(found: Comparison, shown: int = SHOWN) -> str:
     """Return the comparison for a terminal."""
-    lines = [f"! {visible(warning)}" for warning in warnings(found)]
+    lines = [summary(found), *(f"! {visible(warning)}" for warning in warnings(found))]
     if any(row.emulated for row in found.rows):
         lines.append("! emulated GPU: times and context are not hardware's")
     for letter, side in (("A", found.a), ("B", found.b)):
@@ -57,7 +57,7 @@ def as_text(found: Comparison, shown: int = SHOWN) -> str:
             for one in found.missing[:shown]
         ]
         lines += _more(len(found.missing) - shown)
-    return "\n".join([*lines, "", summary(found)]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _means(found: Comparison, shown: int, name: Namer) -> list[str]:
