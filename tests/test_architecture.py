@@ -29,6 +29,7 @@ FLOORS = (
     "report",
     "gate",
     "measure",
+    "check",
     "recording",
     "explain",
     "replays",
@@ -53,6 +54,7 @@ STARTS_THE_EMULATOR = {"commands", "replays", "tools"}
 FRAMEWORKS = {"torch", "tensorflow", "cupy", "jax", "rmm"}
 LOADS_FRAMEWORKS = {
     "allocators",
+    "check",
     "experiments",
     "explain",
     "machine",

@@ -331,13 +331,25 @@ def test_the_emulated_driver_says_so(tmp_path: Path) -> None:
 
 
 @needs_emulator
-def test_the_trial_finds_a_driver_that_cannot_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("cuInit@1=error:999", "no context can be created: cuInit failed: "),
+        ("cuMemAlloc@1+=error:2", "a context has no memory that can be used: "),
+        ("cudaMalloc@1+=error:2", "a context has no memory that can be used: "),
+        ("cudaMalloc@1=lost", "a context has no memory that can be used: "),
+        ("cuMemsetD32@1=crash", "a context has no memory that can be used: a process ended by"),
+    ],
+)
+def test_the_trial_finds_a_driver_that_cannot_start_or_allocate(
+    tmp_path: Path, fault: str, sentence: str
+) -> None:
     code = (
         "import json\nfrom pathlib import Path\n"
         "from allocmark.measure.doctor import examine, exit_code\n"
         f"found = examine(Path({str(tmp_path)!r}))\n"
         "print(json.dumps([exit_code(found), [f.sentence for f in found if f.check == 'CUDA']]))"
     )
-    exit_status, sentences = emulated_on(1, code, ALLOCMARK_EMULATOR_FAULTS="cuInit@1=error:999")
+    exit_status, sentences = emulated_on(1, code, ALLOCMARK_EMULATOR_FAULTS=fault)
     assert exit_status == 2
-    assert sentences[0].startswith("no context can be created: cuInit failed: ")
+    assert sentences[0].startswith(sentence)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from allocmark import __version__
+from allocmark.commands.check import check
 from allocmark.commands.compare import compare
 from allocmark.commands.convert import convert
 from allocmark.commands.dev import app as dev
@@ -42,7 +43,7 @@ def _options(
     """How GPU memory is really allocated, measured."""
 
 
-for command in (run, doctor, explain, report, compare, gate, history):
+for command in (run, doctor, check, explain, report, compare, gate, history):
     app.command()(command)
 app.command(context_settings=COMMAND_FOLLOWS)(emulate)
 app.command(name="list")(show_names)

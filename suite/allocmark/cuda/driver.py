@@ -123,11 +123,17 @@ def attribute(which: int, device: int) -> int:
     return value.value
 
 
-def create_context(device: int) -> None:
-    """Retain the primary context, which creates it, and make it current."""
+def create_context(device: int) -> int:
+    """Retain the primary context, which creates it, make it current, and return its handle."""
     context = c_void_p()
     call("cuDevicePrimaryCtxRetain", byref(context), c_int(device))
     call("cuCtxSetCurrent", context)
+    return context.value or 0
+
+
+def set_context(context: int) -> None:
+    """cuCtxSetCurrent."""
+    call("cuCtxSetCurrent", c_void_p(context))
 
 
 def synchronize() -> None:
@@ -145,6 +151,36 @@ def alloc(size_bytes: int) -> int:
 def free(pointer: int) -> None:
     """cuMemFree."""
     call("cuMemFree_v2", c_void_p(pointer))
+
+
+def fill(address: int, word: int, words: int) -> None:
+    """cuMemsetD32: `words` times the 32 bits of `word`."""
+    call("cuMemsetD32_v2", c_void_p(address), c_uint(word), c_size_t(words))
+
+
+def read(address: int, size_bytes: int) -> bytes:
+    """cuMemcpyDtoH."""
+    copied = ctypes.create_string_buffer(size_bytes)
+    call("cuMemcpyDtoH_v2", copied, c_void_p(address), c_size_t(size_bytes))
+    return copied.raw
+
+
+def can_access_peer(device: int, peer: int) -> bool:
+    """cuDeviceCanAccessPeer."""
+    can = c_int()
+    call("cuDeviceCanAccessPeer", byref(can), c_int(device), c_int(peer))
+    return bool(can.value)
+
+
+def enable_peer_access(context: int) -> None:
+    """cuCtxEnablePeerAccess: the current context may access memory of that one."""
+    call("cuCtxEnablePeerAccess", c_void_p(context), c_uint(0))
+
+
+def copy_peer(target: tuple[int, int], source: tuple[int, int], size_bytes: int) -> None:
+    """cuMemcpyPeer; each end is an address and the context that it belongs to."""
+    ends = map(c_void_p, (*target, *source))
+    call("cuMemcpyPeer", *ends, c_size_t(size_bytes))
 
 
 def memory_info() -> tuple[int, int]:

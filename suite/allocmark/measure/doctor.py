@@ -202,16 +202,20 @@ def _of_modes(conditions: Conditions) -> Iterator[Finding]:
 
 
 def _of_context(device: int) -> Iterator[Finding]:
-    """Create a context in a process of its own, and see what NVML tells of it."""
+    """Create a context in a process of its own, allocate, and see what NVML tells of it."""
     command = [sys.executable, "-m", "allocmark.measure.context_holder", str(device)]
+    wrong = "no context can be created"
     try:
         with WorkerProcess(command) as holder:
             holder.answer()
+            wrong = "a context has no memory that can be used"
             meters = MemoryMeters(device)
             held, why = meters.read(holder.pid)[NVML_PROCESS], meters.why(NVML_PROCESS)
+            holder.answer()
     except (NotMeasurableError, NoGpuError) as error:
-        yield Finding("CUDA", "stop", f"no context can be created: {error}")
+        yield Finding("CUDA", "stop", f"{wrong}: {error}")
         return
+    yield Finding("CUDA", "fine", "a context can be created, and memory allocated in it")
     if held is None:
         yield Finding(
             "process memory",

@@ -17,6 +17,11 @@ int *emu_current_device(void) {
     return &device;
 }
 int emu_context_active(int dev) { return contexts[dev].active; }
+
+static char peers[EMU_MAX_DEVICES][EMU_MAX_DEVICES]; /* who may access whom */
+int emu_peer_enable(int dev, int peer) {
+    return __atomic_exchange_n(&peers[dev][peer], 1, __ATOMIC_RELAXED) ? EMU_PEER_ENABLED : EMU_OK;
+}
 void emu_module_registered(void) { modules++; }
 
 static int eager(void) {
@@ -67,6 +72,7 @@ int emu_context(int dev) {
 }
 
 void emu_context_destroy(int dev) {
+    memset(peers[dev], 0, sizeof peers[dev]);
     pthread_mutex_lock(&creation);
     if (contexts[dev].active) {
         emu_memory_reset(dev);

@@ -211,6 +211,13 @@ API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
     if (greatest) *greatest = -5;
     return EMU_OK;
 }
+API CUresult cuCtxEnablePeerAccess(void *context, unsigned flags) {
+    GATE;
+    int dev = emu_current_context(), peer = device_of(context);
+    if (flags) return EMU_INVALID_VALUE;
+    if (dev < 0 || peer < 0) return EMU_INVALID_CONTEXT;
+    return dev == peer ? EMU_INVALID_DEVICE : emu_peer_enable(dev, peer);
+}
 API CUresult cuCtxSynchronize(void) {
     GATE;
     int dev = emu_current_context();

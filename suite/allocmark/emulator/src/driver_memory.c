@@ -128,6 +128,12 @@ API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size,
     GATE;
     return copy(to, from, size, stream);
 }
+API CUresult cuMemcpyPeer(CUdeviceptr to, void *to_context, CUdeviceptr from, void *from_context,
+                          size_t size) {
+    GATE;
+    UNUSED(to_context), UNUSED(from_context);
+    return copy(to, from, size, NULL);
+}
 #define MEMSET(name, type)                                                        \
     API CUresult name##_v2(CUdeviceptr to, type value, size_t count) {            \
         GATE;                                                                    \

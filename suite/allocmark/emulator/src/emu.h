@@ -89,6 +89,7 @@ API int emu_context(int dev);      /* make sure that the primary context exists 
 API int emu_runtime_keep(int dev); /* the same, for the runtime */
 API int emu_runtime_context(int dev); /* the same, and current on this thread */
 API int emu_context_active(int dev);
+API int emu_peer_enable(int dev, int peer); /* of two that have a context */
 API void emu_context_destroy(int dev);
 API void emu_module_registered(void);
 API int emu_first_kernel(int dev);

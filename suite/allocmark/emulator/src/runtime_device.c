@@ -53,11 +53,9 @@ API cudaError_t cudaDeviceSynchronize(void) {
     GATE_DEVICE(dev);
     return rt_result(emu_device_synchronize(dev));
 }
-static char peers[EMU_MAX_DEVICES][EMU_MAX_DEVICES]; /* who may access whom */
 API cudaError_t cudaDeviceReset(void) {
     GATE;
     int dev = *emu_current_device();
-    memset(peers[dev], 0, sizeof peers[dev]);
     emu_context_destroy(dev);
     return 0;
 }
@@ -94,7 +92,7 @@ API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     if (!valid(peer) || peer == dev) return rt_fail(EMU_INVALID_DEVICE);
     int error = emu_runtime_keep(peer);
     if (error) return rt_fail(error);
-    return rt_result(__atomic_exchange_n(&peers[dev][peer], 1, __ATOMIC_RELAXED) ? EMU_PEER_ENABLED : 0);
+    return rt_result(emu_peer_enable(dev, peer));
 }
 API cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int dev) {
     GATE;
