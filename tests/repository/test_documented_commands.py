@@ -22,7 +22,7 @@ from starter import commands
 
 PROJECT = Path(__file__).parents[2]
 PAGES = (
-    *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *(PROJECT / name for name in ("README.md", "README.zh.md", "CONTRIBUTING.md")),
     *sorted((PROJECT / "docs").glob("*.md")),
     *sorted((PROJECT / "suite").rglob("README.md")),
 )
@@ -39,7 +39,7 @@ def _shown() -> Iterator[tuple[str, str]]:
         text = page.read_text()
         for block in _FENCED.findall(text):
             for line in block.replace("\\\n", " ").splitlines():
-                for part in re.split(r"&&|;(?=\s)", line):
+                for part in re.split(r"&&|[;|](?=\s)", line):
                     yield page.name, part
         for part in _INLINE.findall(text):
             yield page.name, part

@@ -1,19 +1,30 @@
-"""Every figure that the README states is a row of the committed results."""
+"""Both READMEs: every figure that they state is one of the committed record, and they are short."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from allocmark.schema import documents
-from allocmark.schema.figure import Figure
+from allocmark.claims import catalog
 from allocmark.store.frame import load
 from allocmark.system.units import MIB
 
 PROJECT = Path(__file__).parents[2]
+LONGEST = 120
+"""Lines of a README."""
+NAMES = ("README.md", "README.zh.md")
+_CODE = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)#\s]+)(?:#([^)\s]+))?\)")
+
+
+def texts() -> dict[str, str]:
+    """Return both, the sentences of each on one line."""
+    return {name: " ".join((PROJECT / name).read_text().split()) for name in NAMES}
 
 
 @pytest.fixture(scope="module")
@@ -22,100 +33,128 @@ def figures() -> pd.DataFrame:
     return frame[(frame.machine == "nvidia-h200") & (frame.profile == "full")]
 
 
-def value(figures: pd.DataFrame, probe: str, subject: str, metric: str, **axes: Any) -> float:
+def row(figures: pd.DataFrame, probe: str, subject: str, metric: str, **axes: Any) -> Any:
+    """Return the only row of these axes."""
     rows = figures[(figures.probe == probe) & (figures.subject == subject)]
     rows = rows[rows.metric == metric]
     for axis, at in axes.items():
         rows = rows[rows[axis] == at]
     assert len(rows) == 1, (metric, axes)
-    return float(rows["value"].iloc[0])
+    return next(rows.itertuples())
 
 
-def test_the_stated_figures_are_the_measured_ones(figures: pd.DataFrame) -> None:
-    text = (PROJECT / "README.md").read_text()
-
-    def context(stage: str, loading: str) -> float:
+def test_what_is_said_of_a_context_was_measured(figures: pd.DataFrame) -> None:
+    def context(stage: str, loading: str) -> str:
         axes = {"stage": stage, "module_loading": loading, "axis_meter": "nvml_process"}
-        return value(figures, "context", "torch", "total_bytes", **axes) / MIB
+        found = row(figures, "context", "torch", "total_bytes", **axes)
+        return f"{found.value / MIB:.0f} MiB"
 
-    (path,) = (PROJECT / "results" / "nvidia-h200").glob("torch*/full/latency.torch-native.json.gz")
-    latency = documents.read(path)
-
-    def pairs(path: str) -> Figure:
-        axes = {"path": path, "call": "pair", "level": "allocator", "wait": "host"}
-        (found,) = (
-            figure
-            for figure in latency.figures
-            if (figure.metric, figure.axes) == ("call_ns", axes | {"bytes": 2 * MIB})
-        )
-        return found
-
-    def pair(path: str) -> float:
-        return (pairs(path).value or 0) / 1000
-
-    def shown(point: str) -> float:
-        axes = {"point": point, "counter": "NVML process"}
-        return value(figures, "pressure", "torch-native", "shown_bytes", **axes) / MIB
-
-    def needs(allocator: str) -> str:
-        row = (figures, "capacity", allocator, "smallest_capacity_bytes")
-        return f"{value(*row, workload='ascending') / MIB:.0f} MiB"
-
-    peak = value(
-        figures, "fragmentation", "torch-native", "peak_reserved_bytes", workload="ascending"
+    first = context("context", "LAZY")
+    last = [context("first matrix product", loading) for loading in ("LAZY", "EAGER")]
+    stated(
+        (f"{first} by NVML before any tensor", f"NVML 读数为 {first}"),
+        (f"{last[0]} after torch's first kernel and matrix", f"矩阵乘之后为 {last[0]}"),
+        (f"and {last[1]} when modules are loaded EAGER", f"EAGER 方式加载时为 {last[1]} |"),
     )
 
-    threads = figures[(figures.probe == "streams") & (figures.subject == "torch-native")]
-    threads = threads[(threads.metric == "speedup") & (threads.threads == 8)]
-    (speedup,) = threads[threads.stream == "own"][["value", "low", "high"]].itertuples(index=False)
-    notes = latency.conditions["notes"]
-    misses_ns = pairs("miss").samples
-    seen = notes["core pace seen ns"] / notes["core pace ns"]
-    pace = "faster" if seen < 1 else "slower"
+
+def test_what_is_said_of_empty_cache_was_measured(figures: pd.DataFrame) -> None:
+    def shown(point: str) -> float:
+        axes = {"point": point, "counter": "NVML process"}
+        found = row(figures, "pressure", "torch-native", "shown_bytes", **axes)
+        return float(found.value) / MIB
+
+    before, after = shown("all freed"), shown("all freed, cache emptied")
     kept = shown("half freed") - shown("half freed, cache emptied")
-    last = context("first matrix product", "LAZY"), context("first matrix product", "EAGER")
-    for stated in (
-        f"| {context('context', 'LAZY'):.0f} MiB by NVML before any tensor; {last[0]:.0f} MiB",
-        f"and {last[1]:.0f} MiB when modules are loaded EAGER",
-        f"a 2 MiB hit takes {pair('hit'):.2f} µs for alloc and free at one core speed",
-        f"({pair('hit') * seen:.2f} µs by the clock, on a core that ran {pace})",
-        f"a miss some {pair('miss'):.0f} µs "
-        f"({min(misses_ns) / 1000:.0f} to {max(misses_ns) / 1000:.0f}) |",
-        f"falls from {shown('all freed'):.0f} to {shown('all freed, cache emptied'):.0f} MiB",
-        f"it falls by {kept:.0f} MiB",
-        f"8 threads on 8 streams: {speedup.value:.2f} times single-thread throughput "
-        f"({speedup.low:.2f} to {speedup.high:.2f}) |",
-        f"{needs('torch-native')} under default settings, "
-        f"{needs('torch-expandable')} with expandable segments, "
-        f"{needs('torch-roundup4')} with `roundup_power2_divisions:4`",
-        f"its peak where nothing is short, {peak / MIB:.0f} MiB, is mostly cache |",
-    ):
-        assert stated in text
+    stated(
+        (
+            f"falls from {before:.0f} to {after:.0f} MiB for the process",
+            f"从 {before:.0f} MiB 降到 {after:.0f} MiB",
+        ),
+        (f"it falls by {kept:.0f} MiB |", f"则下降 {kept:.0f} MiB |"),
+    )
+
+
+def test_what_is_said_of_settings_was_measured(figures: pd.DataFrame) -> None:
+    def needs(allocator: str) -> str:
+        names = ("capacity", allocator, "smallest_capacity_bytes")
+        return f"{row(figures, *names, workload='ascending').value / MIB:.0f} MiB"
+
+    peak = row(
+        figures, "fragmentation", "torch-native", "peak_reserved_bytes", workload="ascending"
+    )
+    default, best, worst = map(needs, ("torch-native", "torch-expandable", "torch-roundup4"))
+    held = f"{peak.value / MIB:.0f} MiB"
+    stated(
+        (f"{default} under default settings", f"默认设置 {default}"),
+        (f"{best} with expandable segments", f"可扩展段（expandable segments）{best}"),
+        (f"{worst} with `roundup_power2_divisions:4`", f"`roundup_power2_divisions:4` {worst}"),
+        (f"its peak where nothing is short, {held}, is mostly cache", f"峰值为 {held}，"),
+    )
+
+
+def test_what_is_said_of_threads_was_measured(figures: pd.DataFrame) -> None:
+    found = row(figures, "streams", "torch-native", "speedup", threads=8, stream="own")
+    ends = f"{found.low:.2f}", f"{found.high:.2f}"
+    stated(
+        (
+            f"{found.value:.2f} times single-thread throughput ({ends[0]} to {ends[1]}) |",
+            f"单线程的 {found.value:.2f} 倍（{ends[0]} 至 {ends[1]}） |",
+        )
+    )
 
 
 def test_what_is_said_of_tensorflow_was_measured(figures: pd.DataFrame) -> None:
-    text = (PROJECT / "README.md").read_text()
-    policy = figures[(figures.probe == "tensorflow_policy") & figures.reason.isna()]
-
-    def told(subject: str, metric: str, point: str, meter: str) -> float:
-        rows = policy[(policy.subject == subject) & (policy.metric == metric)]
-        rows = rows[(rows.point == point) & (rows.meter == meter)]
-        assert len(rows) == 1, (subject, metric, point)
-        return float(rows["value"].iloc[0])
-
     def share(point: str) -> str:
-        return f"{100 * told('tf-greedy', 'taken_share', point, 'nvml_device'):.1f} %"
+        axes = {"point": point, "meter": "nvml_device"}
+        found = row(figures, "tensorflow_policy", "tf-greedy", "taken_share", **axes)
+        return f"{100 * found.value:.1f} %"
 
-    def held(subject: str, point: str) -> float:
-        return told(subject, "held_bytes", point, "nvml_process") / MIB
+    first, then = share("device created"), share("first tensor")
+    stated(
+        (f"[{first} of the GPU's memory]", f"占 GPU 显存的 {first}]"),
+        (f"device is created, {then} with its first tensor", f"时升至 {then} |"),
+    )
 
-    back = held("tf-growth", "all dropped") - held("tf-growth", "5 s later")
-    peak = held("tf-growth", "live peak") - held("tf-growth", "all dropped")
-    live = policy[(policy.subject == "tf-growth") & (policy.metric == "live_bytes")]["value"]
-    for stated in (
-        f"| {share('device created')} of the GPU's memory once its device is created, "
-        f"{share('first tensor')} with its first tensor of 1 MiB |",
-        f"the process holds {held('tf-limit', 'live peak'):.0f} MiB",
-        f"of {live.iloc[0] / MIB:.0f} MiB of tensors dropped, {peak + back:.0f} MiB go back",
-    ):
-        assert stated in text
+
+def test_the_number_of_statements_is_that_of_the_rules() -> None:
+    count = len(catalog.claims())
+    stated((f"Statements like these, {count} in all,", f"这样的说法共 {count} 条"))
+
+
+def stated(*pairs: tuple[str, str]) -> None:
+    """Assert that each README says its own of each pair."""
+    english, chinese = texts().values()
+    for in_english, in_chinese in pairs:
+        assert in_english in english
+        assert in_chinese in chinese
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_short_enough_to_be_read(name: str) -> None:
+    assert len((PROJECT / name).read_text().splitlines()) <= LONGEST
+
+
+def commands(name: str) -> Sequence[str]:
+    """Return the commands without what is said of them."""
+    blocks = _CODE.findall((PROJECT / name).read_text())
+    return [line.partition("  #")[0].rstrip() for block in blocks for line in block.splitlines()]
+
+
+def test_both_have_the_same_commands_links_and_sizes() -> None:
+    assert commands(NAMES[0]) == commands(NAMES[1])
+    links, sizes = [], []
+    for name in NAMES:
+        text = (PROJECT / name).read_text()
+        links.append({found for found in _LINK.findall(text) if found[0] not in NAMES})
+        sizes.append(sorted(re.findall(r"[\d.]+ GB", text)))
+    assert links[0] == links[1]
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_links_lead_somewhere(name: str) -> None:
+    for path, anchor in _LINK.findall((PROJECT / name).read_text()):
+        assert (PROJECT / path).exists(), path
+        if anchor and path.endswith(".html"):
+            assert f'id="{anchor}"' in (PROJECT / path).read_text(), (path, anchor)

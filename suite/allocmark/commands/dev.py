@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -176,6 +177,18 @@ def pool_accuracy(
         typer.echo(driver_pool_page.section(programs), nl=False)
     else:
         driver_pool_page.renew(page, programs)
+
+
+@app.command()
+def picture(
+    out: Annotated[Path, typer.Argument(help="The SVG to write.")],
+    title: Annotated[str, typer.Option(help="The command, as the picture names it.")] = "",
+) -> None:
+    """Draw what comes by standard input as a terminal shows it, for the docs."""
+    from allocmark.tools.picture import picture
+
+    out.write_text(picture(sys.stdin.read(), title), encoding="utf-8")
+    typer.echo(out)
 
 
 @app.command()

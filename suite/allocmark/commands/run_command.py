@@ -21,6 +21,7 @@ from allocmark.machine.places import CONFIG, found_project, reports_beside, resu
 from allocmark.measure.run import Plan, carry_out
 from allocmark.measure.run_outcome import raise_if_nothing_measured
 from allocmark.measure.stopping import RunStoppedError, stoppable
+from allocmark.report import check_extra
 from allocmark.system.errors import DISK_FULL, AllocmarkError, DiskFullError, lookup
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def run(options: RunOptions) -> None:
     profile = lookup("profile", options.profile, PROFILES)
     profile = replace(profile, patient=options.names_documents)
     results = results_folder(options.results)
+    check_extra()
     report = reports_beside(results)
     if report.exists() and not report.is_dir():
         raise AllocmarkError(f"{report} is no folder, and the report goes there: move it away")
