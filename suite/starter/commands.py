@@ -44,7 +44,7 @@ _GROUPS = {
     "lint": ("core", "report", "site", "test", "dev"),
 }
 GIB = 1 << 30
-# Gigabytes to download and on disk, seen on Linux x86-64 with Python 3.11; both READMEs have them too.
+# Gigabytes to download and on disk, seen on Linux x86-64 with Python 3.11; in both READMEs, too.
 _SIZES = {
     "core": (0.1, 0.5),
     "torch": (2.8, 4.9),
