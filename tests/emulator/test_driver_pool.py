@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import statistics
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from allocmark.replays import driver_pool
-from allocmark.replays.driver_pool import MARGIN_PERCENT
+from allocmark.replays.driver_pool import MARGIN
 from allocmark.tools.accuracy import driver_pool_page
 from allocmark.tools.accuracy.driver_pool_page import PoolAccuracy
 from tests.emulator.test_agreement import skip_without
@@ -17,7 +18,7 @@ from tests.emulator.test_agreement import skip_without
 ROOT = Path(__file__).parents[2]
 RECORDINGS = Path(__file__).parent / "recorded_programs"
 HELD_OUT = 0.10
-"""What is published as the most that programs which the fit left out may be off."""
+"""What most programs that the fit left out are within; the interval has room for the others."""
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +32,13 @@ def programs() -> list[PoolAccuracy]:
 
 def test_every_real_run_is_in_the_interval_that_is_published(programs: list[PoolAccuracy]) -> None:
     off = {one.program: f"{one.difference:+.1%}" for one in programs if not one.holds}
-    assert not off, f"widen driver_pool.MARGIN_PERCENT, and renew docs/emulator.md: {off}"
+    assert not off, f"widen driver_pool.MARGIN, and renew docs/emulator.md: {off}"
 
 
 def test_programs_that_the_fit_left_out_are_near(programs: list[PoolAccuracy]) -> None:
     held_out = [abs(one.difference) for one in programs if not one.fitted]
-    assert len(held_out) >= 2 and max(held_out) <= HELD_OUT
+    assert len(held_out) >= 6 and statistics.median(held_out) <= HELD_OUT / 2
+    assert sum(off > HELD_OUT for off in held_out) <= 1
     assert {one.program for one in programs if one.fitted} <= driver_pool.FITTED
 
 
@@ -53,13 +55,14 @@ def test_the_page_names_the_margin_and_both_parts() -> None:
     page = (ROOT / "docs" / "emulator.md").read_text()
     table = page.partition(driver_pool_page.BEGIN)[2]
     assert re.search(r"fitted: [\d.]+% at most.*held out: [\d.]+% at most", table)
-    assert f"interval: {MARGIN_PERCENT} % up and down" in " ".join(page.split())
-    assert f"±{MARGIN_PERCENT} %" in (ROOT / "docs" / "replay.md").read_text()
+    interval = f"interval: {MARGIN.less_percent} % down and {MARGIN.more_percent} % up"
+    assert interval in " ".join(page.split())
+    assert str(MARGIN) in (ROOT / "docs" / "replay.md").read_text()
 
 
 def test_a_real_run_outside_the_interval_is_said() -> None:
     near = PoolAccuracy("serving", (100.0, 104.0), None, 100.0)
-    far = replace(near, program="new", real=(100.0, 120.0))
+    far = replace(near, program="new", real=(100.0, 140.0))
     assert near.holds and near.fitted and not far.holds and not far.fitted
     text = driver_pool_page.section([near, far])
     assert "| serving | fitted | 0 | " in text and text.count("| no |") == 1

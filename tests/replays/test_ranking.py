@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from allocmark.replays.answer import SettingAnswer
+from allocmark.replays.driver_pool import Margin
 from allocmark.replays.ranking import ranked
 from allocmark.replays.table import row
 from allocmark.system.units import GIB, format_need
@@ -80,7 +81,7 @@ def test_of_those_that_fit_and_take_as_long_the_one_with_most_memory_to_spare() 
 
 def test_what_may_be_off_gains_a_place_only_where_that_is_decided() -> None:
     def pool(card_gib: float) -> SettingAnswer:
-        return replace(answer("torch-async", card_gib, 0.1), margin_percent=10)
+        return replace(answer("torch-async", card_gib, 0.1), margin=Margin(10, 10))
 
     native = answer("torch-native", 3.0, 0.1)
     assert order(pool(2.5), native) == ["torch-async", "torch-native"]
@@ -92,17 +93,20 @@ def test_a_card_within_what_a_need_may_be_off_is_undecided() -> None:
         made = answer("torch-async", need_gib, 0.1, fits)
         need, card = int(need_gib * GIB), 4 * GIB
         figures = {**made.figures, "smallest_capacity_bytes": need, "capacity_bytes": card}
-        return replace(made, figures=figures, margin_percent=10)
+        return replace(made, figures=figures, margin=Margin(10, 10))
 
     native = answer("torch-native", 3.9, 9.0, fits=True)
     for need, fits in ((3.8, True), (4.2, False)):
         close = pool(need, fits)
         assert close.undecided and close.completes is None
         assert order(close, native) == ["torch-native", "torch-async"]
-        assert row(close, on_card=True)[1:3] == ["undecided", f"{format_need(need * GIB)} ±10 %"]
+        assert row(close, on_card=True)[1:3] == [
+            "undecided",
+            f"{format_need(need * GIB)} -10/+10 %",
+        ]
     assert pool(3.0, True).completes is True and pool(5.0, False).completes is False
     assert order(pool(3.0, True), native)[0] == "torch-async"  # It takes less time.
-    assert not replace(pool(4.2, False), margin_percent=0).undecided
+    assert not replace(pool(4.2, False), margin=None).undecided
     assert pool(4.0, True).interval(4 * GIB, outside_bytes=GIB) == (
         4 * GIB - 3 * GIB // 10,
         4 * GIB + 3 * GIB // 10,

@@ -8,6 +8,7 @@ from typing import Any
 
 from allocmark.recording.importers.recording import BlockMap, Recording
 from allocmark.replays.agreement import Agreement, compare
+from allocmark.replays.driver_pool import Margin
 from allocmark.replays.driver_time import DriverTime
 from allocmark.replays.non_allocator_memory import Term
 from allocmark.replays.process_limit import ProcessLimit
@@ -58,8 +59,8 @@ class SettingAnswer:
     """What each of them holds by address, `CELLS` of the address map a point."""
     in_recorded_room: Mapping[str, float] = field(default_factory=dict)
     """Of the recorded setting: figures of a run in as much memory as the recorded one had."""
-    margin_percent: int = 0
-    """By how much its bytes may be off, up or down: a model stands for the driver's pool."""
+    margin: Margin | None = None
+    """By how much its bytes may be off where a model stands for the driver's pool."""
     pools_joined: bool = False
     """Whether the recording has private pools and the allocator has none: they were one."""
 
@@ -95,15 +96,17 @@ class SettingAnswer:
             return True
         card = self.figure("capacity_bytes")
         need = self.figure("smallest_capacity_bytes") or self.figure("peak_reserved_bytes")
-        if not self.margin_percent or card is None or need is None:
+        if self.margin is None or card is None or need is None:
             return False
         low, high = self.interval(need)
         return low <= card < high
 
     def interval(self, value_bytes: int, outside_bytes: int = 0) -> tuple[int, int]:
         """Return the least and the most that a figure stands for; what lies outside is exact."""
-        off = (value_bytes - outside_bytes) * self.margin_percent // 100
-        return value_bytes - off, value_bytes + off
+        if self.margin is None:
+            return value_bytes, value_bytes
+        low, high = self.margin.interval(value_bytes - outside_bytes)
+        return low + outside_bytes, high + outside_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +190,7 @@ def _setting_json(answer: SettingAnswer, outside: int) -> dict[str, Any]:
         "settled": answer.settled,
         "no_retry_card_bytes": answer.no_retry_card_bytes,
         "fits": answer.completes,
-        "margin_percent": answer.margin_percent,
+        "margin": answer.margin._asdict() if answer.margin else None,
         "peak_reserved_interval_bytes": None if peak is None else answer.interval(peak),
         "smallest_card_interval_bytes": None if card is None else answer.interval(card, outside),
         "error": answer.error or None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import CONF
 
@@ -10,8 +12,25 @@ FITTED = frozenset({"captured_graphs", "detection", "graph_network", "serving"})
 
 All others, those that were written since among them, are held out.
 """
-MARGIN_PERCENT = 7
-"""How far the peak of a program's real run was from its replay at most, in percent of the replay.
+
+
+class Margin(NamedTuple):
+    """How far a figure may be off, in percent of it: the truth may be so much less, or more."""
+
+    less_percent: int
+    more_percent: int
+
+    def __str__(self) -> str:
+        return f"-{self.less_percent}/+{self.more_percent} %"
+
+    def interval(self, value_bytes: int) -> tuple[int, int]:
+        """Return the least and the most that a figure stands for."""
+        less, more = (value_bytes * percent // 100 for percent in self)
+        return value_bytes - less, value_bytes + more
+
+
+MARGIN = Margin(7, 33)
+"""How far the peaks of programs' real runs were from their replays at most.
 
 Of all programs on record, fitted and held out: ``allocmark dev pool-accuracy`` shows each.
 """
@@ -28,6 +47,6 @@ def uses(allocator: Allocator) -> bool:
     return allocator.driver_pool or "cudaMallocAsync" in allocator.environment.get(CONF, "")
 
 
-def margin_percent(allocator: Allocator, emulated: bool) -> int:
+def margin(allocator: Allocator, emulated: bool) -> Margin | None:
     """Return by how much a replayed figure may be off because a model stands for the pool."""
-    return MARGIN_PERCENT if emulated and uses(allocator) else 0
+    return MARGIN if emulated and uses(allocator) else None

@@ -230,7 +230,7 @@ def _answer(
         over_time=series.get(names.ADDRESS_MAP, {}),
         cells=series.get(names.ADDRESS_CELLS, {}).get("kind", ()),
         in_recorded_room={f.metric: f.value for f in recorded if f.value is not None},
-        margin_percent=driver_pool.margin_percent(setting.allocator, emulated),
+        margin=driver_pool.margin(setting.allocator, emulated),
     )
 
 
@@ -276,9 +276,9 @@ def _doubts(
     if emulated and pools:
         doubts.append(
             f"{', '.join(pools)}: that pool lives in NVIDIA's driver, and the emulated one has a "
-            f"model of it: its bytes are within {driver_pool.MARGIN_PERCENT} % as far as real runs "
-            "were held against it (docs/emulator.md); where that overlaps with another setting or "
-            "the card, which is better is undecided without a GPU"
+            f"model of it: real runs were {driver_pool.MARGIN} off it where they were compared "
+            "(docs/emulator.md); where that overlaps with another setting or the card, which is "
+            "better is undecided without a GPU"
         )
     without = [setting.name for setting in chosen if not setting.has_private_pools]
     if recording.trace.pools and without:

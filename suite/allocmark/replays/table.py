@@ -84,7 +84,7 @@ def row(tried: SettingAnswer, on_card: bool) -> list[str]:
     """Return a setting's cells, its name first."""
     time = tried.driver_time
     waste = tried.figures.get("waste_ratio")
-    off = f" ±{tried.margin_percent} %" if tried.margin_percent else ""
+    off = f" {tried.margin}" if tried.margin else ""
     names = [f"{'capacity_' * on_card}driver_{what}" for what in ("allocs", "frees")]
     calls = [count for name in names if (count := tried.figure(name)) is not None]
     return [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from allocmark.allocators.torch_caching import DRIVER_POOL
 from allocmark.recording.importers import reader
-from allocmark.replays.driver_pool import FITTED, MARGIN_PERCENT
+from allocmark.replays.driver_pool import FITTED, MARGIN
 from allocmark.replays.run import ReplayOptions, replay
 from allocmark.schema import documents
 from allocmark.schema.documents import Document
@@ -46,8 +46,8 @@ class PoolAccuracy:
     @property
     def holds(self) -> bool:
         """Whether every real run is in the interval that the answer gives."""
-        off = self.emulated * MARGIN_PERCENT / 100
-        return all(abs(peak - self.emulated) <= off for peak in self.real)
+        low, high = MARGIN.interval(int(self.emulated))
+        return all(low <= peak <= high for peak in self.real)
 
 
 def found(results: Path, recordings: Path) -> list[PoolAccuracy]:
