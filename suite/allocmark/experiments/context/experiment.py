@@ -4,11 +4,11 @@ Document ``context``, subject = who creates the context: ``driver`` (the bare dr
 ``runtime`` (libcudart), ``torch``, ``cupy``, ``jax``. Four parts, each in processes of its own; the
 metrics are in docs/metrics.md.
 
-**Cold** (all subjects): fresh processes, at least ten for each module loading in full, six in
-quick (fewer have no interval), the two kinds of loading in turns. In quick only ``driver`` and
-``torch``, the latter LAZY only. The exact calls of each stage are in `subjects`. The meters never
-agree to the byte: what they disagree by is the difference between figures that differ in nothing
-but the axis ``meter``.
+**Cold** (all subjects): fresh processes, the two kinds of loading in turns: for each in full at
+least ten of ``driver`` and ``torch``, six of the others, and six in quick (fewer have no interval).
+In quick only ``driver`` and ``torch``, the latter LAZY only. The exact calls of each stage are in
+`subjects`. The meters never agree to the byte: what they disagree by is the difference between
+figures that differ in nothing but the axis ``meter``.
 
 **Triggers** (``driver``, ``runtime``, ``torch``; full only): each call of `triggers.CALLS` in a
 fresh (forked) process that has no context yet.
@@ -43,8 +43,10 @@ from allocmark.schema.metrics import context as metrics
 COLD = "cold"
 _COLD_LIMIT_S, _LIMIT_S = 60.0, 120.0
 _FULL = "full"
-_QUICK_SUBJECTS = (metrics.DRIVER, metrics.TORCH)
-"""EAGER loading of cuBLAS takes the others seconds in each process."""
+_MAIN = (metrics.DRIVER, metrics.TORCH)
+"""All that a quick run measures: EAGER loading of cuBLAS takes the others seconds each time."""
+_FEWEST_COLD = 6
+"""Processes of the others in a full run: fewer samples have no interval."""
 _NOT_QUICK = "left out of the quick profile: it takes seconds for each process"
 
 
@@ -82,7 +84,7 @@ class Context(Experiment):
 
     def subjects(self, allocators: Sequence[Allocator], profile: Profile) -> list[str]:
         """Return who creates a context; no allocator has a part in it."""
-        return list(SUBJECTS) if profile.all_settings else list(_QUICK_SUBJECTS)
+        return list(SUBJECTS) if profile.all_settings else list(_MAIN)
 
     def framework(self, subject: str, allocators: Sequence[Allocator]) -> str:
         return subject_of(subject).framework
@@ -96,7 +98,7 @@ class Context(Experiment):
         full = profile.name == _FULL
         loadings = metrics.LOADINGS if full or subject != "torch" else (metrics.LAZY,)
         processes = [(COLD, loading, _COLD_LIMIT_S) for loading in loadings]
-        processes *= profile.cold_processes
+        processes *= profile.cold_processes if subject in _MAIN else _FEWEST_COLD
         if full:
             processes += [(part, metrics.LAZY, _LIMIT_S) for part in PARTS_OF[subject]]
         return [
