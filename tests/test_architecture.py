@@ -15,6 +15,7 @@ PACKAGE = SUITE / "allocmark"
 
 FLOORS = (
     "system",
+    "hook",
     "emulator",
     "cuda",
     "machine",
@@ -47,7 +48,7 @@ LOOSE = {"__init__", "__main__"}
 MOST_MODULES = 24
 """More in one folder than that, and nobody finds anything."""
 
-STANDARD_LIBRARY_ONLY = ("explain.watch", "recording.hook")
+STANDARD_LIBRARY_ONLY = ("explain.watch", "hook.inside")
 """Loaded into interpreters of others by their files: they import nothing of allocmark's."""
 
 STARTS_THE_EMULATOR = {"commands", "replays", "tools"}
@@ -57,6 +58,7 @@ LOADS_FRAMEWORKS = {
     "check",
     "experiments",
     "explain",
+    "hook",
     "machine",
     "meters",
     "recording",
@@ -184,7 +186,8 @@ def test_what_measures_nothing_imports_no_framework_at_all() -> None:
 
 
 def test_what_is_loaded_into_other_interpreters_uses_the_standard_library_only() -> None:
-    allowed = {*sys.stdlib_module_names, "allocmark_record_hook", "torch", "pynvml"}
+    siblings = {path.stem for path in (PACKAGE / "hook" / "inside").glob("allocmark_*.py")}
+    allowed = {*sys.stdlib_module_names, *siblings, "torch", "pynvml"}
     for name, path in MODULES.items():
         if name.startswith(STANDARD_LIBRARY_ONLY):
             for module, line in _imports(ast.parse(path.read_text())):

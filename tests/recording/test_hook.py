@@ -18,7 +18,7 @@ from allocmark.recording.record import RecordOptions, record
 from allocmark.system import foreground
 from allocmark.system.errors import AllocmarkError
 
-_HOOK = Path(allocmark.__file__).parent / "recording" / "hook"
+_HOOK = Path(allocmark.__file__).parent / "hook" / "inside"
 
 TORCH = """
 class _Version:

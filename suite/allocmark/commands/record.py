@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from allocmark.hook.rank_options import LocalWorldSize, RankNumber, WorldSize, wanted
 
 
 def record(
@@ -21,11 +24,22 @@ def record(
     no_stacks: Annotated[
         bool, typer.Option("--no-stacks", help="Without the lines of code: cheaper.")
     ] = False,
+    world_size: WorldSize = None,
+    rank: RankNumber = None,
+    local_world_size: LocalWorldSize = None,
 ) -> None:
     """Run a command with torch's memory history on; write a snapshot at OOM, exit or signal."""
+    from allocmark.cuda.driver import visible_devices
+    from allocmark.emulator.launcher import emulation
     from allocmark.recording.record import MOST_ENTRIES, RecordOptions
     from allocmark.recording.record import record as record_command
 
     entries = MOST_ENTRIES if max_entries is None else max_entries
     options = RecordOptions(out, max_entries=entries, stacks=not no_stacks, on_oom=on_oom)
-    raise typer.Exit(record_command(command, options))
+    devices = (visible_devices() or None) if world_size else None  # None: they are emulated
+    job = wanted(command, world_size, rank, local_world_size, devices)
+    with contextlib.ExitStack() as stack:
+        variables = job.variables() if job else {}
+        if job and devices is None:
+            variables |= stack.enter_context(emulation(devices=job.local_world_size))
+        raise typer.Exit(record_command(command, options, variables))

@@ -116,6 +116,15 @@ def device_count() -> int:
     return count.value
 
 
+def visible_devices() -> int:
+    """Return how many GPUs a process started here would see, 0 without a driver or a GPU."""
+    try:
+        init()
+        return device_count()
+    except NotMeasurableError:
+        return 0
+
+
 def attribute(which: int, device: int) -> int:
     """cuDeviceGetAttribute."""
     value = c_int()

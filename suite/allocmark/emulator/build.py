@@ -47,8 +47,8 @@ class Library:
 
 
 _CORE = (
-    "config clock times shared fault context memory regions placement stream pool identity errors "
-    "lookup driver_device driver_memory driver_vmm driver_stream"
+    "config clock times shared fault context memory contents regions placement stream pool "
+    "identity errors lookup driver_device driver_memory driver_vmm driver_stream"
 )
 _RUNTIME = "runtime_device runtime_memory runtime_stream runtime_kernel"
 # TensorFlow looks for these and calls none of them before a kernel needs one.

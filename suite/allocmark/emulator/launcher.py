@@ -8,7 +8,7 @@ import errno
 import os
 import platform
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from allocmark.emulator.build import AUDIT, build
@@ -101,15 +101,17 @@ def emulate(
     memory_bytes: int | None = None,
     devices: int = 1,
     times: bool = False,
+    more: Mapping[str, str] | None = None,
 ) -> int:
     """Run a command on emulated GPUs and return its exit status, 128 + n where signal n ended it.
 
     With `times` driver calls take the time that the profile has for them; else none of their own.
+    `more` are variables for the command.
     Raises `AllocmarkError` where that is not possible, a real driver being present without `gpu`
     among the reasons.
     """
     with emulation(gpu, memory_bytes, devices, times) as variables:
-        return foreground.run(command, {**os.environ, **variables})
+        return foreground.run(command, {**os.environ, **(more or {}), **variables})
 
 
 @contextlib.contextmanager

@@ -9,19 +9,18 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from allocmark.hook import entering
 from allocmark.system import foreground
 from allocmark.system.errors import DISK_FULL, EXIT_UNCLEAR, AllocmarkError, DiskFullError
 from allocmark.system.units import format_bytes
 
 DEFAULT = Path("snapshot.pickle")
-_HOOK = Path(__file__).parent / "hook"
 _VARIABLE = "ALLOCMARK_RECORD"
-_PATH = "PYTHONPATH"
 MOST_ENTRIES = 1_000_000
 
 
@@ -38,12 +37,14 @@ class RecordOptions:
     on_oom: bool = False
 
 
-def record(command: Sequence[str], options: RecordOptions) -> int:
+def record(
+    command: Sequence[str], options: RecordOptions, more: Mapping[str, str] | None = None
+) -> int:
     """Run a command and return its exit status; what was written goes to standard error.
 
-    The status is `EXIT_UNCLEAR` where the command succeeded and nothing was written. Raises
-    `AllocmarkError` for a place that cannot be written to, one where a recording is already, or a
-    command that cannot be started.
+    `more` are variables for it (a rank's, an emulated driver's). The status is `EXIT_UNCLEAR` where
+    the command succeeded and nothing was written. Raises `AllocmarkError` for a place that cannot
+    be written to, one where a recording is already, or a command that cannot be started.
     """
     out = (options.out or _free(DEFAULT)).absolute()
     folder = out.parent
@@ -55,9 +56,8 @@ def record(command: Sequence[str], options: RecordOptions) -> int:
         raise AllocmarkError(f"{options.max_entries} entries cannot be kept: ask for at least 1")
     with tempfile.TemporaryDirectory(prefix="allocmark-record-") as scratch:
         settings = {**asdict(options), "out": str(out), "reports": scratch}
-        paths = [str(_HOOK), *filter(None, os.environ.get(_PATH, "").split(os.pathsep))]
-        variables = {_VARIABLE: json.dumps(settings), _PATH: os.pathsep.join(paths)}
-        status = foreground.run(command, {**os.environ, **variables})
+        entered = entering({**(more or {}), _VARIABLE: json.dumps(settings)})
+        status = foreground.run(command, {**os.environ, **entered})
         reports = _reports(Path(scratch))
         started = any(Path(scratch).glob("started.*"))
     for report in reports:

@@ -232,7 +232,7 @@ print(1)
 
 
 def test_the_hook_of_record_loads_it_where_allocmark_is_not_installed(tmp_path: Path) -> None:
-    hook = _SUITE / "allocmark" / "recording" / "hook"
+    hook = _SUITE / "allocmark" / "hook" / "inside"
     code = f"""
 sys.path = [entry for entry in sys.path if entry != {str(_SUITE)!r}]
 sys.path.insert(0, {str(hook)!r})

@@ -93,7 +93,7 @@ API CUresult cuPointerGetAttribute(void *out, int attribute, CUdeviceptr pointer
 }
 
 static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t size, void *stream) {
-    int error = emu_stream_work(stream);
+    int error = emu_stream_copy(stream);
     return error ? error : emu_copy((void *)to, (void *)from, size);
 }
 API CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t size) {

@@ -121,6 +121,11 @@ API int emu_find(const void *pointer, struct emu_range *out);
 API int emu_memory_info(int dev, size_t *free_bytes, size_t *total_bytes);
 API int emu_copy(void *to, const void *from, size_t size);
 
+/* contents.c: bytes that device memory is known to hold. */
+void emu_contents_forget(void);
+void emu_contents_set(const void *to, const void *bytes, size_t size); /* bytes NULL: not known */
+void *emu_contents(const void *from, size_t size); /* a copy for the caller to free; NULL: not known */
+
 /* regions.c and placement.c: where an allocation gets its address. Lock held. */
 struct emu_span {
     uintptr_t base;
@@ -182,6 +187,7 @@ API struct emu_stream *emu_stream_of(void *handle); /* resolves the default stre
 API int emu_stream_create(unsigned flags, int priority, void **out);
 API int emu_stream_destroy(void *handle);
 API int emu_stream_work(void *handle); /* one piece of work enters the stream */
+API int emu_stream_copy(void *handle); /* the same, and it changes no memory but its target */
 API int emu_stream_query(void *handle);
 API int emu_stream_synchronize(void *handle);
 API int emu_stream_wait_event(void *handle, struct emu_event *event);

@@ -154,10 +154,14 @@ static int on_device(const void *pointer) {
     return emu_find(pointer, &range) && range.kind != EMU_KIND_HOST;
 }
 int emu_copy(void *to, const void *from, size_t size) {
-    if (!size || on_device(to)) return EMU_OK;
-    if (on_device(from)) {
+    if (!size) return EMU_OK;
+    void *held = on_device(from) ? emu_contents(from, size) : NULL;
+    if (on_device(to)) emu_contents_set(to, on_device(from) ? held : from, size);
+    else if (held) memcpy(to, held, size);
+    else if (on_device(from)) {
         emu_warn_computed();
         memset(to, 0, size);
     } else memmove(to, from, size);
+    free(held);
     return EMU_OK;
 }

@@ -72,7 +72,7 @@ API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, cons
 }
 
 static cudaError_t copy(void *to, const void *from, size_t size, cudaStream_t stream) {
-    int error = emu_stream_work(stream);
+    int error = emu_stream_copy(stream);
     return rt_result(error ? error : emu_copy(to, from, size));
 }
 API cudaError_t cudaMemcpy(void *to, const void *from, size_t size, int kind) {
@@ -95,7 +95,7 @@ API cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, s
                                   size_t width, size_t height, int kind, cudaStream_t stream) {
     GATE_DEVICE(dev);
     UNUSED(dev), UNUSED(kind);
-    int error = emu_stream_work(stream);
+    int error = emu_stream_copy(stream);
     for (size_t row = 0; row < height && !error; row++)
         error = emu_copy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width);
     return rt_result(error);

@@ -35,6 +35,10 @@ int emu_stream_destroy(void *handle) {
 }
 
 int emu_stream_work(void *handle) {
+    emu_contents_forget();
+    return emu_stream_copy(handle);
+}
+int emu_stream_copy(void *handle) {
     struct emu_stream *stream = emu_stream_of(handle);
     if (stream->capture) {
         stream->capture->nodes++;
@@ -79,7 +83,7 @@ int emu_event_create(unsigned flags, struct emu_event **out) {
     return EMU_OK;
 }
 int emu_event_record(struct emu_event *event, void *handle) {
-    int error = emu_stream_work(handle);
+    int error = emu_stream_copy(handle);
     if (error) return error;
     struct emu_stream *stream = emu_stream_of(handle);
     if (!stream->capture) event->done_at = stream->busy_until;

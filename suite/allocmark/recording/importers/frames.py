@@ -18,6 +18,8 @@ MOST = 12
 _MOST_OWN = 4
 """So many of the program's own are among them, however deep they lie below torch's."""
 _PACKAGE = "-packages/torch/"
+_HOOK = "allocmark/hook/inside/"
+"""What stands for torch's group in a rank that was run alone."""
 _NODE = re.compile(
     r"torch::autograd::(?:generated::|CppNode<)?([\w:]+?)>?(?:_apply_functional|::apply)\w*\("
 )
@@ -61,7 +63,9 @@ def trims(frames: Sequence[Mapping[str, Any]]) -> bool:
 
 def is_of_torch(frame: str) -> bool:
     """Say whether a frame, or the path of its file, is of torch itself and not of the program."""
-    return _PACKAGE in frame.replace("\\", "/") or frame.startswith(("torch::", "at::", "c10::"))
+    return any(part in frame.replace("\\", "/") for part in (_PACKAGE, _HOOK)) or frame.startswith(
+        ("torch::", "at::", "c10::")
+    )
 
 
 def below_packages(frame: str) -> str:

@@ -1,4 +1,4 @@
-"""Found first by every Python that the recorded command starts; standard library only.
+"""Found first by every Python that the command starts; standard library only.
 
 The interpreter of the program may be any, with a sitecustomize of its own: that one is run too.
 """
@@ -21,8 +21,10 @@ def _run_the_next() -> None:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-with contextlib.suppress(Exception):  # A program must not fail because it is recorded.
+with contextlib.suppress(Exception):  # A program must not fail because allocmark enters it.
+    import allocmark_rank_hook  # type: ignore[import-not-found]
     import allocmark_record_hook  # type: ignore[import-not-found]
 
+    allocmark_rank_hook.install()
     allocmark_record_hook.install()
 _run_the_next()

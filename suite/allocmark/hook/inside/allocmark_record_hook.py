@@ -9,8 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import itertools
 import json
@@ -20,9 +18,10 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
+
+import allocmark_torch_import  # type: ignore[import-not-found]
 
 VARIABLE = "ALLOCMARK_RECORD"
 """A JSON object: out, reports, max_entries, stacks, on_oom."""
@@ -52,33 +51,7 @@ def install() -> None:
     """Wait for torch to be imported, if this process is to be recorded at all."""
     text = os.environ.get(VARIABLE)
     if text:
-        sys.meta_path.insert(0, _Finder(_Recorder(json.loads(text))))
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Hears of the import of torch, once."""
-
-    def __init__(self, recorder: _Recorder) -> None:
-        self._recorder = recorder
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is None or spec.loader is None:
-            return spec
-        execute, recorder = spec.loader.exec_module, self._recorder
-
-        def exec_module(module: ModuleType) -> None:
-            execute(module)
-            with contextlib.suppress(Exception):
-                recorder.torch_imported(module)
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+        allocmark_torch_import.when_imported(_Recorder(json.loads(text)).torch_imported)
 
 
 class _Recorder:
@@ -260,6 +233,7 @@ class _Recorder:
             "process_bytes": _process_bytes(torch, int(main)),
             "max_entries": self._settings["max_entries"],
             "counters": counters,
+            "job": getattr(sys.modules.get("allocmark_rank_hook"), "facts", dict)(),
         }
 
     def _event_seconds(self) -> float:

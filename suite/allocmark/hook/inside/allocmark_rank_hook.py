@@ -1,0 +1,220 @@
+"""Inside one rank of a job: its process groups become torch's fake one, which sends nothing.
+
+The program calls what it calls under torchrun. What a group cannot bring (values of other ranks) is
+noted by the line that asked for it, and said as the program ends. Standard library only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import importlib
+import json
+import os
+import sys
+from collections import Counter
+from typing import Any, NoReturn
+
+import allocmark_torch_groups  # type: ignore[import-not-found]
+import allocmark_torch_import  # type: ignore[import-not-found]
+
+VARIABLE = "ALLOCMARK_RANK"
+"""A JSON object: world_size, rank."""
+_EXIT_BAD_INPUT = 2
+_MOST_PLACES = 5
+_jobs: list[_Job] = []
+
+
+def install() -> None:
+    """Wait for torch to be imported, if this process is to be a rank."""
+    text = os.environ.get(VARIABLE)
+    if text:
+        _jobs.append(_Job(**json.loads(text)))
+        allocmark_torch_import.when_imported(_jobs[0].torch_imported)
+
+
+def facts() -> dict[str, Any]:
+    """Return what is known of this process as a rank, nothing where it is none."""
+    return _jobs[0].facts() if _jobs else {}
+
+
+class _Job:
+    """The rank that this process is."""
+
+    def __init__(self, world_size: int, rank: int) -> None:
+        self._world_size, self._rank = world_size, rank
+        self._groups: list[dict[str, Any]] = []
+        self._missing: Counter[str] = Counter()
+        self._torch: Any = None
+        self._c10d: Any = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return plain data: the rank, its groups, the values that no other rank brought."""
+        return {
+            "world_size": self._world_size,
+            "rank": self._rank,
+            "local_rank": int(os.environ.get("LOCAL_RANK", "0")),
+            "groups": self._groups,
+            "missing": dict(self._missing),
+        }
+
+    def torch_imported(self, torch: Any) -> None:
+        """Replace what makes a group and what carries Python objects; nothing else."""
+        spawn: Any = importlib.import_module("torch.multiprocessing.spawn")
+        self._torch = torch
+        self._c10d = c10d = torch.distributed.distributed_c10d
+        self._create = c10d._new_process_group_helper
+        c10d.rendezvous = self._rendezvous
+        c10d._new_process_group_helper = self._new_group
+        c10d._store_based_barrier = lambda *_args, **_more: None
+        for replaced in (
+            self.all_gather_object,
+            self.gather_object,
+            self.broadcast_object_list,
+            self.scatter_object_list,
+            self.send_object_list,
+            self.recv_object_list,
+        ):
+            for module in (c10d, torch.distributed):
+                setattr(module, replaced.__name__, replaced)
+        for module in (spawn, torch.multiprocessing):
+            module.start_processes = _own_workers
+
+    def _rendezvous(self, _url: str, rank: int = -1, world_size: int = -1, **_more: Any) -> Any:
+        """Give the group a store of this process's own: nobody else would come."""
+        ranks = {rank, int(os.environ.get("RANK", self._rank))} - {-1, self._rank}
+        sizes = {world_size, int(os.environ.get("WORLD_SIZE", self._world_size))}
+        if ranks or sizes - {-1, self._world_size}:
+            which = f"rank {min(ranks, default=self._rank)} of {min(sizes - {-1})}"
+            _end(
+                f"the program makes itself {which}, and it is run as rank {self._rank} of "
+                f"{self._world_size}: leave both to RANK and WORLD_SIZE, and start no workers of "
+                "its own (torchrun, mp.spawn)"
+            )
+        yield self._torch.distributed.HashStore(), self._rank, self._world_size
+
+    def _new_group(
+        self, size: int, rank: int, ranks: Any, backend: Any, *args: Any, **kw: Any
+    ) -> Any:
+        """Make a group of torch's fake backend that bears the name of the one asked for."""
+        c10d = self._c10d
+        config = c10d.BackendConfig(c10d.Backend(str(backend)))
+        kw.pop("backend_options", None)
+        if size < 0:  # MPI brings its own.
+            size, rank = self._world_size, self._rank
+        name = allocmark_torch_groups.register(c10d, config.get_device_backend_map(), self._note)
+        group, store = self._create(size, rank, ranks, name, *args, **kw)
+        if isinstance(group, c10d.ProcessGroup):
+            if kw.get("device_id") is not None:
+                group.bound_device_id = kw["device_id"]
+            c10d._world.pg_map[group] = (backend, c10d._world.pg_map[group][1])
+            c10d._world.pg_backend_config[group] = str(config)
+            self._made(group, str(backend), str(kw.get("group_desc") or ""))
+        return group, store
+
+    def _made(self, group: Any, backend: str, description: str) -> None:
+        if not self._groups:
+            atexit.register(self._say)
+        made = {"size": group.size(), "rank": group.rank(), "backend": backend}
+        self._groups.append({**made, "description": description})
+
+    def _note(self, what: str) -> None:
+        """Note a value that another rank would have brought, by the program's line."""
+        frame = sys._getframe(1)
+        while frame.f_back and (
+            "-packages" + os.sep + "torch" + os.sep in frame.f_code.co_filename
+            or os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__)  # noqa: PTH120
+        ):
+            frame = frame.f_back
+        self._missing[f"{what} at {frame.f_code.co_filename}:{frame.f_lineno}"] += 1
+
+    def _say(self) -> None:
+        sizes = sorted({group["size"] for group in self._groups}, reverse=True)
+        asked = sorted({group["backend"] for group in self._groups})
+        text = (
+            f"allocmark: rank {self._rank} of {self._world_size} ran alone: torch's fake group "
+            f"stood for {', '.join(asked)} in {len(self._groups)} groups of "
+            f"{', '.join(map(str, sizes))} ranks. No collective brought values, and what the "
+            "backend takes of a GPU for itself is not in the figures"
+        )
+        for place, count in self._missing.most_common(_MOST_PLACES):
+            text += f"\nallocmark: no other rank answered {place} ({count}x): what was there stayed"
+        print(text, file=sys.stderr, flush=True)
+
+    def all_gather_object(self, object_list: list[Any], obj: Any, group: Any = None) -> None:
+        """Give every rank this one's object."""
+        self._note("all_gather_object")
+        for place in range(self._c10d.get_world_size(group)):
+            object_list[place] = copy.deepcopy(obj)
+
+    def gather_object(
+        self,
+        obj: Any,
+        object_gather_list: list[Any] | None = None,
+        dst: int | None = None,
+        group: Any = None,
+        group_dst: int | None = None,
+    ) -> None:
+        """Give the rank that collects this one's object for each."""
+        if object_gather_list is not None:
+            self.all_gather_object(object_gather_list, obj, group)
+
+    def broadcast_object_list(
+        self,
+        object_list: list[Any],
+        src: int | None = None,
+        group: Any = None,
+        device: Any = None,
+        group_src: int | None = None,
+    ) -> None:
+        """Leave what is there; it is right on the rank that sends."""
+        if not self._is_source(src, group, group_src):
+            self._note("broadcast_object_list")
+
+    def scatter_object_list(
+        self,
+        scatter_object_output_list: list[Any],
+        scatter_object_input_list: list[Any] | None = None,
+        src: int | None = None,
+        group: Any = None,
+        group_src: int | None = None,
+    ) -> None:
+        """Give the rank that sends its own part."""
+        if scatter_object_input_list and self._is_source(src, group, group_src):
+            own = self._c10d.get_rank(group)
+            scatter_object_output_list[0] = scatter_object_input_list[own]
+        else:
+            self._note("scatter_object_list")
+
+    def send_object_list(self, *_args: Any, **_more: Any) -> None:
+        """Send nothing: nobody is there."""
+
+    def recv_object_list(
+        self,
+        object_list: list[Any],
+        src: int | None = None,
+        group: Any = None,
+        device: Any = None,
+        group_src: int | None = None,
+        use_batch: bool = False,
+    ) -> int:
+        """Leave what is there."""
+        self._note("recv_object_list")
+        return src if src is not None else group_src or 0
+
+    def _is_source(self, src: int | None, group: Any, group_src: int | None) -> bool:
+        if group_src is not None:
+            return bool(group_src == self._c10d.get_rank(group))
+        return (src or 0) == self._rank
+
+
+def _own_workers(*_args: Any, **_more: Any) -> NoReturn:
+    _end(
+        "the program starts its own workers (torch.multiprocessing.spawn), and it is run as one "
+        "rank: have it call what a worker does with the rank of RANK, as under torchrun"
+    )
+
+
+def _end(sentence: str) -> NoReturn:
+    print(f"allocmark: {sentence}", file=sys.stderr, flush=True)
+    raise SystemExit(_EXIT_BAD_INPUT)
