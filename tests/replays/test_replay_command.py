@@ -40,7 +40,8 @@ def file(tmp_path: Path) -> Path:
         (["--outside", "lots"], "'lots' is not a size"),
         (["--format", "xml"], "unknown format 'xml'"),
         (["--device", "7"], "holds one device: leave out --device"),
-        (["--page", "/nowhere/page.html"], "/nowhere is no folder"),
+        (["--page", "/nowhere/page.html"], "/nowhere is no folder: name another --page"),
+        (["--perfetto", "/nowhere/t.json"], "/nowhere is no folder: name another --perfetto"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_exit_2(

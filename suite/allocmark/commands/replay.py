@@ -25,6 +25,9 @@ def replay(
     device: Device = None,
     format: Annotated[str, typer.Option(help="table or json.")] = "table",
     page: Annotated[Path | None, typer.Option(help="Write a page with pictures here.")] = None,
+    perfetto: Annotated[
+        Path | None, typer.Option(help="Write memory over the events here, for ui.perfetto.dev.")
+    ] = None,
     emulated: Annotated[
         bool, typer.Option("--emulated", help="On the emulated driver even where a GPU is.")
     ] = False,
@@ -44,6 +47,7 @@ def replay(
         device=device,
         emulated=emulated,
         page=page,
+        perfetto=perfetto,
         verbose=verbose,
     )
     write = lookup("format", format, FORMATS)

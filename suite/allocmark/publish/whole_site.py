@@ -12,7 +12,8 @@ from allocmark.publish.merging import merge
 from allocmark.publish.offline import take_offline
 from allocmark.publish.pages import CONFIG, Part, make_site, write_pages
 from allocmark.report import write_report
-from allocmark.store import frame
+from allocmark.schema.documents import write_whole
+from allocmark.store import frame, table_file
 from allocmark.system.errors import AllocmarkError
 
 FIGURES = "figures.csv"
@@ -46,9 +47,8 @@ def build(roots: Sequence[Path], project: Path, out: Path, scratch: Path) -> lis
             left_out.append(reason)
         about = "every tracked figure by stack, in the order first run, and the steps found in them"
         parts.append(Part("history", "index.html", "History", about))
-    (pages / "data").mkdir()
     loaded = frame.load(results)
-    loaded.figures.drop(columns="document").to_csv(pages / "data" / FIGURES, index=False)
+    write_whole(pages / "data" / FIGURES, table_file.csv(loaded))
     parts.append(Part("data", FIGURES, "Data", "every figure of the record as CSV"))
     left_out += [f"{item.path}: {item.reason}" for item in loaded.left_out]
     write_pages(project / "docs", pages, parts)

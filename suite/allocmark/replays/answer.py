@@ -55,6 +55,8 @@ class SettingAnswer:
     """At ``peak`` and at ``failure``."""
     over_time: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Event, live, cached, inactive split and pending free bytes, of the setting that is drawn."""
+    tracks: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Event, stream, pool and the bytes that these hold, of a setting that is drawn."""
     cells: Sequence[float] = ()
     """What each of them holds by address, `CELLS` of the address map a point."""
     in_recorded_room: Mapping[str, float] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from allocmark.recording.importers import reader
-from allocmark.replays import page, table
+from allocmark.replays import page, perfetto_trace, table
 from allocmark.replays.answer import ReplayAnswer
 from allocmark.replays.children import Done
 from allocmark.replays.explanation import explain
@@ -40,6 +40,7 @@ class ReplayRequest:
     device: int | None = None
     emulated: bool = False
     page: Path | None = None
+    perfetto: Path | None = None
     verbose: bool = False
 
 
@@ -50,22 +51,26 @@ def find(request: ReplayRequest, done: Done = lambda name, ended, count: None) -
         capacity_bytes=None if request.capacity is None else parse_bytes(request.capacity),
         outside_bytes=None if request.outside is None else parse_bytes(request.outside),
         emulated=request.emulated,
+        draw_all=request.perfetto is not None,
     )
     return replay(reader.read(request.file, request.device), options, done)
 
 
 def answer(request: ReplayRequest, write: Writer, show: Callable[[str], None]) -> int:
-    """Show the answer as one of `FORMATS`, write the page, return the exit code.
+    """Show the answer as one of `FORMATS`, write page and trace, return the exit code.
 
     Progress goes to standard error. A page that cannot be written costs no answer. The code is
     `EXIT_UNCLEAR` where no setting could be replayed to its end.
     """
-    if request.page is not None and not request.page.absolute().parent.is_dir():
-        raise AllocmarkError(f"{request.page.parent} is no folder: name another --page")
+    for option, path in (("--page", request.page), ("--perfetto", request.perfetto)):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise AllocmarkError(f"{path.parent} is no folder: name another {option}")
     found = find(request, _progress)
     show(write(found, request.verbose))
     if request.page is not None:
         page.write(request.page, found)
+    if request.perfetto is not None:
+        perfetto_trace.write(request.perfetto, found)
     replayed = any(setting.smallest_card_bytes is not None for setting in found.settings)
     return EXIT_FINE if replayed else EXIT_UNCLEAR
 

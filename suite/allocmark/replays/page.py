@@ -58,7 +58,7 @@ def render(answer: ReplayAnswer) -> str:
     if explained and explained.breakdown.event >= 0:
         mark = "a request failed here" if explained.failing else "peak"
         marks = {mark: explained.breakdown.event}
-    drawn = next((tried for tried in answer.settings if tried.cells), None)
+    drawn = next((one for one in (answer.recorded, *answer.settings) if one and one.cells), None)
     over_time = breakdown_svg.over_time(drawn.over_time["event"], drawn.cells) if drawn else ""
     on_card = answer.card is not None
     replayed = [tried for tried in answer.settings if not tried.reason]

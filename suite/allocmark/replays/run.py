@@ -58,6 +58,8 @@ class ReplayOptions:
     emulated: bool = False
     search: bool = True
     """Whether the smallest capacity is searched; without, only the runs that are asked for."""
+    draw_all: bool = False
+    """Whether memory over the events is taken under every setting, not the recorded one alone."""
     jobs: int | None = None
     """Emulated processes at a time, by default one for each core; on a GPU it is always one."""
 
@@ -117,7 +119,7 @@ def replay(
                 if recorded and setting.recorded
                 else None,
                 "seconds": _SEARCH_S if options.search else None,
-                "picture": setting is pictured,
+                "picture": options.draw_all or setting is pictured,
             }
             return Request(
                 "replay_recording",
@@ -228,6 +230,7 @@ def _answer(
         curve=series.get(names.CAPACITY_MEMORY, series.get(MEMORY, {})),
         maps=_maps(outcome),
         over_time=series.get(names.ADDRESS_MAP, {}),
+        tracks=series.get(names.MEMORY_TRACKS, {}),
         cells=series.get(names.ADDRESS_CELLS, {}).get("kind", ()),
         in_recorded_room={f.metric: f.value for f in recorded if f.value is not None},
         margin=driver_pool.margin(setting.allocator, emulated),

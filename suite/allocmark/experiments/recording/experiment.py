@@ -4,10 +4,10 @@ Not one of the suite's questions but one of a user's: it is started by `allocmar
 trace of theirs, in the same fresh processes as every experiment. Metrics: those of
 `fragmentation_vector` and of docs/metrics.md.
 
-Series ``address_map`` and ``address_cells`` where a picture was requested, ``driver_calls`` and
-``capacity_driver_calls`` (kind, size, calls), ``memory`` (the curve without a limit) and
-``capacity_memory`` (with it), ``segments`` and ``blocks`` with ``{at: failure}`` where the run in
-``capacity_bytes`` failed, else ``{at: peak}`` where reserved memory is first at its peak. Notes
+Series ``address_map``, ``address_cells`` and ``memory_tracks`` where a picture was requested,
+``driver_calls`` and ``capacity_driver_calls`` (kind, size, calls), ``memory`` (the curve without a
+limit) and ``capacity_memory`` (with it), ``segments`` and ``blocks`` with ``{at: failure}`` where
+the run in ``capacity_bytes`` failed, else ``{at: peak}`` where reserved memory is first at its peak. Notes
 ``setting``, ``peak_event``, ``error``. The axis ``room`` of figures in a capacity is ``recorded``
 for a run in the memory that the recorded one had, to hold both against each other.
 """
@@ -315,9 +315,11 @@ class _Run:
         self._recorder.series(name, {}, kind=kinds, size=sizes, calls=calls)
 
     def _picture(self) -> AddressMap | None:
-        return (
-            AddressMap(self._allocator, self._device) if self._draws and self._has_history else None
-        )
+        if not (self._draws and self._has_history):
+            return None
+        numbers = range(self._script.trace.streams)
+        streams = {self._allocator.stream_handle(number): number for number in numbers}
+        return AddressMap(self._allocator, self._device, streams)
 
     def _map(self, event: int, picture: AddressMap | None) -> None:
         """Draw what is held at that event, and the way there; the allocator is clean."""

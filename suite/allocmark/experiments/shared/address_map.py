@@ -3,12 +3,14 @@
 Series ``address_map``: event, live, cached, split, stuck and pool bytes at some points. Series
 ``address_cells``: kind, `CELLS` for each point, lowest address first; addresses that no segment
 ever held are left out. Kinds: 0 not reserved, 1 cached, 2 live, 3 stuck, 4 split, 5 free in a
-private pool.
+private pool. Series ``memory_tracks``: event, stream and pool (their numbers in the trace, 0 for
+the default stream and the common pool), allocated, reserved and inactive split bytes.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.torch_caching import import_torch
 from allocmark.experiments.core.recorder import Recorder
-from allocmark.schema.metrics.recording import ADDRESS_CELLS, ADDRESS_MAP
+from allocmark.schema.metrics.recording import ADDRESS_CELLS, ADDRESS_MAP, MEMORY_TRACKS
 
 CELLS = 160
 POINTS = 120
@@ -27,12 +29,18 @@ _MOST_SECONDS = 2.0
 Rows = NDArray[np.int64]
 
 
-class AddressMap:
-    """Takes the map at points of one replay."""
+_TRACKS = ("event", "stream", "pool", "allocated", "reserved", "inactive_split")
 
-    def __init__(self, allocator: Allocator, device: int) -> None:
+
+class AddressMap:
+    """Takes the map at points of one replay; `streams` are the trace's numbers by their handles."""
+
+    def __init__(self, allocator: Allocator, device: int, streams: Mapping[int, int]) -> None:
         self._allocator, self._device = allocator, device
+        self._streams = {0: 0, **streams}
         self._taken: list[tuple[int, Rows]] = []
+        self._owners: dict[tuple[int, int], None] = {}
+        self._tracks: list[tuple[int, ...]] = []
         self._seconds = 0.0
 
     def take(self, event: int) -> None:
@@ -42,17 +50,27 @@ class AddressMap:
         begin = time.perf_counter()
         pools = self._allocator.private_pools()
         rows: list[tuple[int, int, int]] = []
+        held = {owner: [0, 0, 0] for owner in self._owners}
         for segment in import_torch().cuda.memory_snapshot():
             if segment["device"] != self._device:
                 continue
             blocks, at = segment["blocks"], segment["address"]
-            free = SPLIT if any(b["state"] != "inactive" for b in blocks) else CACHED
-            if tuple(segment.get("segment_pool_id", ())) in pools:
+            beside = any(b["state"] != "inactive" for b in blocks)
+            free = SPLIT if beside else CACHED
+            pool = pools.get(tuple(segment.get("segment_pool_id", ())), 0)
+            if pool:
                 free = POOL
+            stream = self._streams.setdefault(segment["stream"], len(self._streams))
+            own = held.setdefault((stream, pool), [0, 0, 0])
             for block in blocks:
                 kind = _STATES.get(block["state"], PENDING)
                 rows.append((at, block["size"], free if kind == CACHED else kind))
                 at += block["size"]
+                own[0] += block["size"] * (kind == LIVE)
+                own[1] += block["size"]
+                own[2] += block["size"] * (kind == CACHED and beside)
+        self._owners = dict.fromkeys(held)  # One that holds nothing any more is at zero.
+        self._tracks += [(event, *owner, *found) for owner, found in held.items()]
         self._taken.append((event, np.array(sorted(rows), np.int64).reshape(-1, 3)))
         self._seconds += time.perf_counter() - begin
 
@@ -69,6 +87,8 @@ class AddressMap:
         events = [event for event, _rows in self._taken]
         columns = {"live": live, "cached": cached, "split": split, "stuck": stuck, "pool": pool}
         recorder.series(ADDRESS_MAP, {}, event=events, **columns)
+        tracks = list(zip(*self._tracks, strict=True)) or [()] * len(_TRACKS)
+        recorder.series(MEMORY_TRACKS, {}, **dict(zip(_TRACKS, tracks, strict=True)))
         kinds = cells([rows for _event, rows in self._taken])
         recorder.series(ADDRESS_CELLS, {}, kind=kinds.ravel().tolist())
 

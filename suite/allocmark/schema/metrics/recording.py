@@ -19,6 +19,8 @@ ANSWERED, RECORDED_ROOM = "answered", "recorded"
 DRIVER_CALLS, CAPACITY_DRIVER_CALLS = "driver_calls", "capacity_driver_calls"
 CAPACITY_MEMORY = "capacity_memory"
 ADDRESS_MAP, ADDRESS_CELLS = "address_map", "address_cells"
+MEMORY_TRACKS = "memory_tracks"
+"""Series of bytes by stream and pool, a row for each of these at each event of the address map."""
 MAPS = SEGMENTS, BLOCKS = ("segments", "blocks")
 """Series of torch's segments and blocks, axis ``at``: where the run failed, or at its peak."""
 FAILURE, PEAK = "failure", "peak"
