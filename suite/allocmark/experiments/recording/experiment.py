@@ -7,9 +7,9 @@ trace of theirs, in the same fresh processes as every experiment. Metrics: those
 Series ``address_map``, ``address_cells`` and ``memory_tracks`` where a picture was requested,
 ``driver_calls`` and ``capacity_driver_calls`` (kind, size, calls), ``memory`` (the curve without a
 limit) and ``capacity_memory`` (with it), ``segments`` and ``blocks`` with ``{at: failure}`` where
-the run in ``capacity_bytes`` failed, else ``{at: peak}`` where reserved memory is first at its peak. Notes
-``setting``, ``peak_event``, ``error``. The axis ``room`` of figures in a capacity is ``recorded``
-for a run in the memory that the recorded one had, to hold both against each other.
+the run in ``capacity_bytes`` failed, else ``{at: peak}`` where reserved memory is first at its
+peak. Notes ``setting``, ``peak_event``, ``error``. The axis ``room`` of figures in a capacity is
+``recorded`` for a run in the memory that the recorded one had, to hold both against each other.
 """
 
 from __future__ import annotations
