@@ -111,7 +111,7 @@ def test_a_rank_is_recorded_with_its_job(tmp_path: Path) -> None:
     snapshot = pickle.loads((tmp_path / "s.rank9.pickle").read_bytes())["allocmark"]
     job = snapshot["job"]
     assert (job["rank"], job["world_size"], job["local_rank"]) == (9, 64, 1)
-    assert [(group["size"], group["rank"]) for group in job["groups"]] == [(64, 9), (8, 1), (8, 1)]
+    assert job["groups"] == ["nccl 9 64 0:64:1", "nccl 1 8 1:58:8", "nccl 1 8 8:16:1"]
     assert job["missing"] == {}
     assert snapshot["counters"]["1"]["peak_allocated_bytes"] == found["allocated"]
     assert snapshot["counters"]["1"]["peak_reserved_bytes"] == found["reserved"]

@@ -15,6 +15,10 @@ WorldSize = Annotated[
     int | None, typer.Option(help="Run the program as one rank of a job of so many, alone.")
 ]
 RankNumber = Annotated[int | None, typer.Option("--rank", help="Which rank of --world-size.")]
+Ranks = Annotated[
+    str | None,
+    typer.Option(help="Several ranks, each alone: all, distinct, or numbers as in 0,37,500-511."),
+]
 LocalWorldSize = Annotated[
     int | None, typer.Option(help="Ranks on one machine (default: 8, or what divides the job).")
 ]

@@ -50,8 +50,8 @@ def record(
     folder = out.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise AllocmarkError(f"{folder} is no folder that can be written to: name another --out")
-    if taken := _taken(out):
-        raise AllocmarkError(f"{taken} is there already: move it away, or name another --out")
+    if before := taken(out):
+        raise AllocmarkError(f"{before} is there already: move it away, or name another --out")
     if options.max_entries < 1:
         raise AllocmarkError(f"{options.max_entries} entries cannot be kept: ask for at least 1")
     with tempfile.TemporaryDirectory(prefix="allocmark-record-") as scratch:
@@ -70,7 +70,7 @@ def record(
     return status or (0 if options.on_oom else EXIT_UNCLEAR)
 
 
-def _taken(out: Path) -> Path | None:
+def taken(out: Path) -> Path | None:
     """Return a file that is there of a recording of this name: its own, or another process's."""
     if os.path.lexists(out):
         return out
@@ -84,7 +84,7 @@ def _taken(out: Path) -> Path | None:
 def _free(first: Path) -> Path:
     """Return the first of a name and its numbered successors that no recording has."""
     numbered = (first.with_stem(f"{first.stem}-{number}") for number in itertools.count(2))
-    return next(path for path in itertools.chain([first], numbered) if not _taken(path))
+    return next(path for path in itertools.chain([first], numbered) if not taken(path))
 
 
 def _reports(folder: Path) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import allocmark_torch_groups  # type: ignore[import-not-found]
@@ -43,18 +44,21 @@ class _Job:
 
     def __init__(self, world_size: int, rank: int) -> None:
         self._world_size, self._rank = world_size, rank
-        self._groups: list[dict[str, Any]] = []
+        self._groups: list[tuple[str, int, int, str]] = []
         self._missing: Counter[str] = Counter()
         self._torch: Any = None
         self._c10d: Any = None
 
     def facts(self) -> dict[str, Any]:
-        """Return plain data: the rank, its groups, the values that no other rank brought."""
+        """Return plain data: the rank, its groups, the values that no other rank brought.
+
+        A group is ``backend place size ranks``, its ranks as in `_listed`.
+        """
         return {
             "world_size": self._world_size,
             "rank": self._rank,
             "local_rank": int(os.environ.get("LOCAL_RANK", "0")),
-            "groups": self._groups,
+            "groups": [" ".join(map(str, group)) for group in self._groups],
             "missing": dict(self._missing),
         }
 
@@ -109,14 +113,14 @@ class _Job:
                 group.bound_device_id = kw["device_id"]
             c10d._world.pg_map[group] = (backend, c10d._world.pg_map[group][1])
             c10d._world.pg_backend_config[group] = str(config)
-            self._made(group, str(backend), str(kw.get("group_desc") or ""))
+            self._made(group, str(backend), list(ranks))
         return group, store
 
-    def _made(self, group: Any, backend: str, description: str) -> None:
+    def _made(self, group: Any, backend: str, ranks: list[int]) -> None:
         if not self._groups:
             atexit.register(self._say)
-        made = {"size": group.size(), "rank": group.rank(), "backend": backend}
-        self._groups.append({**made, "description": description})
+        of = _listed(ranks or range(group.size()))  # Without ranks it is of all.
+        self._groups.append((backend, group.rank(), group.size(), of))
 
     def _note(self, what: str) -> None:
         """Note a value that another rank would have brought, by the program's line."""
@@ -129,8 +133,8 @@ class _Job:
         self._missing[f"{what} at {frame.f_code.co_filename}:{frame.f_lineno}"] += 1
 
     def _say(self) -> None:
-        sizes = sorted({group["size"] for group in self._groups}, reverse=True)
-        asked = sorted({group["backend"] for group in self._groups})
+        sizes = sorted({size for _, _, size, _ in self._groups}, reverse=True)
+        asked = sorted({backend for backend, *_ in self._groups})
         text = (
             f"allocmark: rank {self._rank} of {self._world_size} ran alone: torch's fake group "
             f"stood for {', '.join(asked)} in {len(self._groups)} groups of "
@@ -206,6 +210,15 @@ class _Job:
         if group_src is not None:
             return bool(group_src == self._c10d.get_rank(group))
         return (src or 0) == self._rank
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    """Return ranks as ``first:end:step`` where they are so, else with commas between."""
+    step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
+    even = range(ranks[0], ranks[-1] + 1, step) if step > 0 else range(0)
+    if list(ranks) == list(even):
+        return f"{even.start}:{even.stop}:{step}"
+    return ",".join(map(str, ranks))
 
 
 def _own_workers(*_args: Any, **_more: Any) -> NoReturn:

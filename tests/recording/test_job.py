@@ -1,0 +1,95 @@
+"""Several ranks of one job recorded, each alone: which, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+
+from allocmark.recording.job import chosen, listed
+from allocmark.system.errors import AllocmarkError
+from tests.support.emulation import needs_torch
+from tests.support.rank_programs import record
+
+PROGRAM = """
+import os, sys, torch, torch.distributed as dist
+rank = int(os.environ["RANK"])
+if rank == 2 and "failing" in sys.argv:
+    sys.exit("rank 2 does not like it")
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+kept = torch.empty((2 if rank == 0 else 1) << 20, dtype=torch.uint8, device="cuda")
+print("said by", rank)
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("program") / "train.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [("all", [0, 1, 2, 3]), ("3,0", [0, 3]), ("1-2, 0", [0, 1, 2]), ("distinct", None)],
+)
+def test_ranks_are_named_as_numbers_and_ranges(text: str, ranks: list[int] | None) -> None:
+    assert chosen(text, 4) == ranks
+
+
+@pytest.mark.parametrize(("text", "words"), [("0,4", "no rank 4"), ("some", "give all, distinct")])
+def test_ranks_that_cannot_be_are_a_sentence(text: str, words: str) -> None:
+    with pytest.raises(AllocmarkError, match=words):
+        chosen(text, 4)
+
+
+def test_ranks_are_listed_as_ranges() -> None:
+    assert listed([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
+    assert listed(range(0, 40, 2)) == "0, 2, 4, 6, 8, 10, 12, 14 and 12 more ranges"
+
+
+@needs_torch
+def test_distinct_ranks_are_kept_with_those_that_they_stand_for(
+    program: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "job.pickle"
+    asked = ["--world-size", "8", "--ranks", "distinct", "--out", str(out)]
+    ended = record(*asked, "--", sys.executable, str(program))
+    assert (ended.returncode, ended.stdout) == (0, "")
+    job = json.loads((tmp_path / "job.job.json").read_text())
+    assert {rank: each["alike"] for rank, each in job["ranks"].items()} == {
+        "0": [0],
+        "1": [1, 2, 3, 4, 5, 6, 7],
+    }
+    assert sorted(path.name for path in tmp_path.glob("*.pickle")) == [
+        "job.rank0.pickle",
+        "job.rank1.pickle",
+    ]
+    assert "said by 1" in (tmp_path / "job.rank1.log").read_text()
+    peaks = [
+        pickle.loads((tmp_path / f"job.rank{rank}.pickle").read_bytes())["allocmark"]["counters"]
+        for rank in (0, 1)
+    ]
+    assert peaks[0]["0"]["peak_allocated_bytes"] == 2 * peaks[1]["1"]["peak_allocated_bytes"]
+    again = record(*asked, "--", sys.executable, str(program))
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+
+
+@needs_torch
+def test_a_rank_that_leaves_no_snapshot_is_said_and_the_others_are_kept(
+    program: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "job.pickle"
+    asked = ["--world-size", "4", "--ranks", "1,2", "--out", str(out)]
+    ended = record(*asked, "--", sys.executable, str(program), "failing")
+    assert ended.returncode == 3
+    assert "rank 2 left no snapshot (exit code 1)" in ended.stderr
+    assert "rank 2 does not like it" in ended.stderr
+    job = json.loads((tmp_path / "job.job.json").read_text())
+    assert (list(job["ranks"]), job["missing"]) == (["1"], [2])
+    assert [path.name for path in tmp_path.glob("*.pickle")] == ["job.rank1.pickle"]
