@@ -8,6 +8,7 @@ import pytest
 
 from allocmark.experiments.shared.allocator_setting import IDLE
 from allocmark.replays import table
+from allocmark.replays.driver_pool import Margin
 from allocmark.replays.settings import choose
 from allocmark.replays.summary import summary
 from tests.support.answers import answer, whole
@@ -36,6 +37,17 @@ def test_a_figure_is_never_cut(width: int, setting: str) -> None:
     assert setting in joined
     for cell in ("fits, 123 retries", "1000.53 GiB", "12.35 s"):
         assert cell in shown
+
+
+def test_a_name_stands_on_one_line_whatever_its_figures_may_be_off_by() -> None:
+    tried = [answer(f"{NAMES[0]}*", 264.8, 0.105, True, 17)]
+    tried += [answer(name, 264.8, 0.383, True, 17) for name in NAMES[1:]]
+    tried += [replace(answer("torch-async", 264.8, 0.383, True, 17), margin=Margin(7, 33))]
+    lines = table.text(whole(*tried), 110).splitlines()
+    for name in NAMES:
+        assert any(line.startswith(f"{name} ") for line in lines), name
+    (off,) = (line for line in lines if line.startswith("torch-async (-7/+33 %) "))
+    assert "264.80 GiB" in off
 
 
 @pytest.mark.parametrize("doubts", [0, 3, 40])

@@ -61,9 +61,9 @@ def test_a_picture_shows_every_line_and_fetches_nothing() -> None:
 )
 def test_the_readme_shows_what_replay_answers(tmp_path: Path) -> None:
     shutil.copy(ROOT / "examples" / "out_of_memory.py", tmp_path / "train.py")
-    kept = {name: v for name, v in os.environ.items() if not name.startswith("PYTORCH_")}
-    path = os.pathsep.join(filter(None, sys.path))
-    environment = {**kept, "PYTHONPATH": path, "COLUMNS": "120"}
+    users = ("PYTORCH_", "COLUMNS")
+    kept = {name: v for name, v in os.environ.items() if not name.startswith(users)}
+    environment = {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
     def run(*words: str) -> str:
         command = [sys.executable, "-m", "allocmark", *words]

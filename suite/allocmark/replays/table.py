@@ -84,15 +84,16 @@ def row(tried: SettingAnswer, on_card: bool) -> list[str]:
     """Return a setting's cells, its name first."""
     time = tried.driver_time
     waste = tried.figures.get("waste_ratio")
-    off = f" {tried.margin}" if tried.margin else ""
+    # It is that of all its bytes: in each cell it would leave the names no room.
+    off = f" ({tried.margin})" if tried.margin else ""
     names = [f"{'capacity_' * on_card}driver_{what}" for what in ("allocs", "frees")]
     calls = [count for name in names if (count := tried.figure(name)) is not None]
     return [
-        tried.name + (" *" if tried.setting.recorded else ""),
+        tried.name + (" *" if tried.setting.recorded else "") + off,
         *([_fits(tried)] if on_card else []),
-        _shown(tried.smallest_card_bytes) + ("" if tried.settled else " ~") + off,
-        _shown(tried.no_retry_card_bytes) + off,
-        _shown(tried.figure("peak_reserved_bytes"), format_bytes) + off,
+        _shown(tried.smallest_card_bytes) + ("" if tried.settled else " ~"),
+        _shown(tried.no_retry_card_bytes),
+        _shown(tried.figure("peak_reserved_bytes"), format_bytes),
         "-" if waste is None else f"{waste:.1%}",
         str(time.calls) if time else str(sum(calls)) if calls else "-",
         "-" if time is None else _seconds(time.seconds),
