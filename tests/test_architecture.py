@@ -26,6 +26,7 @@ FLOORS = (
     "store",
     "experiments",
     "compare",
+    "fleet",
     "claims",
     "report",
     "gate",

@@ -96,7 +96,7 @@ def test_a_card_that_answers_nothing(nvml: FakeNvml, name: str) -> None:
             nvml.says(function, error(name))
     found = read_conditions(0).to_json()
     host = {"process_memory", "mps", "container", "cpu_model", "cpu_count", "gpu_count"}
-    host |= {"governor", "kernel", "host_memory_bytes", "load_average"}
+    host |= {"governor", "kernel", "host_memory_bytes", "load_average", "host_name", "gpu_uuid"}
     assert {field for field, value in found.items() if value is not None} <= host
     assert found["kernel"]
 

@@ -13,6 +13,7 @@ from allocmark.commands.convert import convert
 from allocmark.commands.dev import app as dev
 from allocmark.commands.doctor import doctor
 from allocmark.commands.explain import explain
+from allocmark.commands.fleet import fleet
 from allocmark.commands.gate import gate
 from allocmark.commands.history import history
 from allocmark.commands.list import show_names
@@ -43,7 +44,7 @@ def _options(
     """How GPU memory is really allocated, measured."""
 
 
-for command in (run, doctor, check, explain, report, compare, gate, history):
+for command in (run, doctor, check, explain, report, compare, fleet, gate, history):
     app.command()(command)
 app.command(context_settings=COMMAND_FOLLOWS)(emulate)
 app.command(name="list")(show_names)

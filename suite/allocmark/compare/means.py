@@ -26,12 +26,13 @@ from scipy.special import ndtri
 
 from allocmark.compare import noise
 from allocmark.compare.judging import LARGEST, LEVEL, corrected, numbered
-from allocmark.compare.model import Mean, Scope, Verdict, figure_id_of
+from allocmark.compare.model import Mean, Scope, Verdict
 from allocmark.compare.noise import Floats, Ints
 from allocmark.compare.pairing import FigureKey, FigurePair, series_of
 from allocmark.compare.readings import direction, has_zero, is_exact, logarithms
 from allocmark.compare.sensitivity import FOUND
 from allocmark.compare.thresholds import Rule
+from allocmark.schema.figure_id import figure_id_of
 from allocmark.schema.intervals import CONFIDENCE
 
 HOST = 0.25

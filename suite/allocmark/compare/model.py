@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from allocmark.compare.thresholds import Reading
 from allocmark.schema.figure import Axis
+from allocmark.schema.figure_id import figure_id_of
 
 Verdict = Literal["same", "better", "worse", "changed", "unclear"]
 """``changed``: a real difference in a figure of which neither more nor less is better."""
@@ -167,16 +168,6 @@ class Comparison:
         """Return the means with one of these verdicts, those of most figures first."""
         chosen = (mean for mean in self.means if mean.verdict in verdicts)
         return sorted(chosen, key=lambda mean: (get_args(Scope).index(mean.scope), mean.name))
-
-
-def figure_id_of(probe: str, subject: str, metric: str, axes: Mapping[str, Any]) -> str:
-    """Return the name of a figure; axes in the order of their names."""
-    words = [f"{name}={_axis(axes[name])}" for name in sorted(axes)]
-    return " ".join([f"{probe}/{subject}/{metric}", *words])
-
-
-def _axis(value: Any) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def _first(row: Row) -> tuple[bool, bool, float, str]:

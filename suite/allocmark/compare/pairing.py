@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from allocmark.compare.core_speed import at_core_speed, core_speed_of, core_speeds
-from allocmark.compare.model import Missing, figure_id_of
+from allocmark.compare.model import Missing
 from allocmark.compare.run_set import RunSetPair, Source
 from allocmark.schema.figure import Axis, Figure
+from allocmark.schema.figure_id import figure_id_of
 from allocmark.schema.flags import NOISY_CPU
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from allocmark.machine.nvml import open_device, processes_on, read_or_none
+from allocmark.machine.nvml import as_text, open_device, processes_on, read_or_none
 from allocmark.system.errors import NoGpuError
 
 _SLOWED_BY = {
@@ -47,6 +47,7 @@ class Conditions:
     on the GPU it cannot be said.
     """
 
+    gpu_uuid: str | None = None
     gpu_count: int | None = None
     other_processes: int | None = None
     other_process_bytes: int | None = None
@@ -68,6 +69,7 @@ class Conditions:
     compute_mode: str | None = None
     wddm: bool | None = None
     container: bool | None = None
+    host_name: str | None = None
     cpu_model: str | None = None
     cpu_count: int | None = None
     governor: str | None = None
@@ -87,7 +89,10 @@ def read_conditions(device: int = 0) -> Conditions:
     except NoGpuError:
         gpu: dict[str, Any] = {}
     else:
-        gpu = {"gpu_count": read_or_none(lambda: int(nvml.nvmlDeviceGetCount()))}
+        gpu = {
+            "gpu_uuid": read_or_none(lambda: as_text(nvml.nvmlDeviceGetUUID(handle))),
+            "gpu_count": read_or_none(lambda: int(nvml.nvmlDeviceGetCount())),
+        }
         gpu |= {**_neighbours(nvml, handle), **_state(nvml, handle), **_modes(nvml, handle)}
     return Conditions(**gpu, mps=_mps(), **_host())
 
@@ -166,6 +171,7 @@ def _mps() -> bool:
 def _host() -> dict[str, Any]:
     return {
         "container": _container(),
+        "host_name": platform.node() or None,
         "cpu_model": _line_after("/proc/cpuinfo", "model name") or platform.processor() or None,
         "cpu_count": len(os.sched_getaffinity(0)),
         "governor": _content("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),

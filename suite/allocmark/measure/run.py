@@ -31,7 +31,7 @@ from allocmark.measure.session import (
 )
 from allocmark.measure.stopping import RunStoppedError, stoppable
 from allocmark.schema import run_state
-from allocmark.store import run_lock
+from allocmark.store import columns, run_lock
 from allocmark.system.errors import AllocmarkError
 
 Stacks = Mapping[Share, Stack]
@@ -98,6 +98,8 @@ def carry_out(
                 run_state.finish_part(folder, plan.part)
         if plan.part is None:
             run_state.finish(folders)
+        for folder in folders:
+            columns.make(folder)
     paths = [path for documents in measured.values() for path in documents]
     if not paths:
         raise AllocmarkError(

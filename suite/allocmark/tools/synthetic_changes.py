@@ -11,12 +11,12 @@ from statistics import fmean, median
 import numpy as np
 
 from allocmark.compare.core_speed import stepped
-from allocmark.compare.model import figure_id_of
 from allocmark.compare.noise import LEAST_TOGETHER
 from allocmark.compare.pairing import FigurePair
 from allocmark.compare.run_set import RunSet
 from allocmark.compare.thresholds import Rule, Thresholds
 from allocmark.schema.figure import Figure
+from allocmark.schema.figure_id import figure_id_of
 
 
 def plant(pair: FigurePair, factor: float) -> FigurePair:
