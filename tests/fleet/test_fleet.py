@@ -176,3 +176,14 @@ def test_the_distance_is_from_the_others_by_hand() -> None:
     error = (8 * 0.0002 / 9.11 * (1 + np.pi / 2 / 4)) ** 0.5
     assert found.half[0, 4] / error == pytest.approx(2.257, abs=0.002)  # t of 9.11 degrees, 97.5 %.
     assert row_medians(np.array([[3.0, np.nan, 1.0], [np.nan] * 3])).tolist()[0] == 2.0
+
+
+def test_the_page_has_a_strip_of_all_machines_in_both_languages(tmp_path: Path) -> None:
+    _fleet(tmp_path / "runs", slower=1.15)
+    page = tmp_path / "fleet.html"
+    assert allocmark("fleet", str(tmp_path / "runs"), "--page", str(page)) == 1
+    text = page.read_text()
+    first = text[text.index("<svg") : text.index("</svg>")]
+    assert first.count("<circle") == 8 and first.count("class=own") == 1
+    assert "node7 GPU-node7" in text and "<span lang=zh>" in text
+    assert "http" not in text and "<script" not in text

@@ -25,7 +25,7 @@ from allocmark.system.message import Message, Recorded, listed, sentences
 from tests.support import claims_samples, html_samples, report_samples, texts
 
 PACKAGE = CATALOG.parents[2]
-MAKES_OTHERS = {"system/message.py", "report/webpage/writer.py"}
+MAKES_OTHERS = {"system/message.py", "report/webpage/writer.py", "report/fleet_page.py"}
 """Modules that make messages of ids which stand elsewhere: in other messages, in the template."""
 IN_TEMPLATE = re.compile(r"\b(?:t|zh)\(\"([^\"]+)\"\)")
 HAN = re.compile("[\u4e00-\u9fff]")
@@ -50,8 +50,8 @@ def ids() -> frozenset[str]:
     """Return all ids of messages that the suite makes."""
     found = [node for name in modules() for node in made(name)]
     literal = {str(node.value) for node in found if isinstance(node, ast.Constant)}
-    template = (PACKAGE / "report" / "webpage" / "page.html.j2").read_text()
-    return frozenset(literal | set(IN_TEMPLATE.findall(template)))
+    templates = "".join(path.read_text() for path in (PACKAGE / "report").rglob("*.html.j2"))
+    return frozenset(literal | set(IN_TEMPLATE.findall(templates)))
 
 
 def test_the_id_of_a_message_is_a_literal() -> None:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from allocmark.asv import history
+from allocmark.fleet.searching import search
 from allocmark.publish.folders import emptied_scratch, marked_site, refuse_foreign
 from allocmark.publish.merging import merge
 from allocmark.publish.offline import take_offline
 from allocmark.publish.pages import CONFIG, Part, make_site, write_pages
 from allocmark.report import write_report
+from allocmark.report.fleet_page import render
 from allocmark.schema.documents import write_whole
 from allocmark.store import frame, table_file
 from allocmark.system.errors import AllocmarkError
@@ -37,6 +39,7 @@ def build(roots: Sequence[Path], project: Path, out: Path, scratch: Path) -> lis
     pages = scratch / "pages"
     write_report(results, pages / "report")
     parts = [Part("report", "index.html", "Report", "tables, pictures, verdicts and comparisons")]
+    parts += _fleet(results, pages)
     try:
         left_out += history.build(list(roots), scratch / "history")
     except AllocmarkError as error:
@@ -55,3 +58,15 @@ def build(roots: Sequence[Path], project: Path, out: Path, scratch: Path) -> lis
     marked_site(out)
     make_site(project / CONFIG, pages, out)
     return left_out
+
+
+def _fleet(results: Path, pages: Path) -> list[Part]:
+    """Write the page of odd machines, and return it where there are machines of one kind."""
+    try:
+        found = search([results])
+    except AllocmarkError:
+        return []
+    write_whole(pages / "fleet" / "index.html", render(found).encode())
+    return [
+        Part("fleet", "index.html", "Fleet", "machines of one kind, and the odd ones among them")
+    ]

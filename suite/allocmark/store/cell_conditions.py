@@ -48,7 +48,8 @@ NAMED = (capacity.EXPERIMENT, pressure.EXPERIMENT)
 out else, and cells for which there is no time else."""
 _OWN_PROGRAMS = (tensorflow_policy.EXPERIMENT, multi_gpu.EXPERIMENT)
 """Experiments whose subjects are programs, and not set as the allocators of the same names are."""
-_ELSEWHERE = (notes.COMPUTED_VALUES_COPIED, notes.DESCRIPTION)
+_ELSEWHERE = (notes.COMPUTED_VALUES_COPIED, notes.DESCRIPTION, "host_name", "gpu_uuid")
+"""What other parts of a page tell, and what only a search for odd machines does."""
 _FIRST = ("machine", "gpu", "driver", "cuda", "framework", "framework version", "framework cuda")
 
 
