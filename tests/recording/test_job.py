@@ -12,7 +12,7 @@ import pytest
 from allocmark.recording.job import chosen, listed
 from allocmark.system.errors import AllocmarkError
 from tests.support.emulation import needs_torch
-from tests.support.rank_programs import record
+from tests.support.rank_programs import record, run
 
 PROGRAM = """
 import os, sys, torch, torch.distributed as dist
@@ -75,6 +75,13 @@ def test_distinct_ranks_are_kept_with_those_that_they_stand_for(
         for rank in (0, 1)
     ]
     assert peaks[0]["0"]["peak_allocated_bytes"] == 2 * peaks[1]["1"]["peak_allocated_bytes"]
+    replayed = run("replay", str(tmp_path), "--setting", "torch-native", "--format", "json")
+    answer = json.loads(replayed.stdout)
+    assert (answer["ranks_answered_for"], answer["world_size"]) == (8, 8)
+    assert [one["ranks"] for one in answer["ranks"]] == [[0], [1, 2, 3, 4, 5, 6, 7]]
+    assert [one["settings"][0]["peak_reserved_bytes"] for one in answer["ranks"]] == [2 << 20] * 2
+    assert answer["settings"][0]["decided_by"] == "rank 0"
+    assert any("what NCCL takes" in doubt for one in answer["ranks"] for doubt in one["doubts"])
     again = record(*asked, "--", sys.executable, str(program))
     assert again.returncode == 2
     assert "is there already" in again.stderr

@@ -21,14 +21,14 @@ def environment() -> dict[str, str]:
 
 def emulate(*words: str) -> subprocess.CompletedProcess[str]:
     """Run ``allocmark emulate`` with these words, on an H200 beside a real driver too."""
-    return _run("emulate", "--gpu", "h200", *words)
+    return run("emulate", "--gpu", "h200", *words)
 
 
 def record(*words: str) -> subprocess.CompletedProcess[str]:
-    return _run("record", *words)
+    return run("record", *words)
 
 
-def _run(*words: str) -> subprocess.CompletedProcess[str]:
+def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "allocmark", *words],
         env=environment(),

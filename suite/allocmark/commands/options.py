@@ -15,5 +15,11 @@ Results = Annotated[
     ),
 ]
 Thresholds = Annotated[Path | None, typer.Option(help="Rules of your own, before the suite's.")]
+Recordings = Annotated[
+    list[Path],
+    typer.Argument(
+        help="A torch snapshot, an RMM log or a trace; of a job all ranks', or a folder."
+    ),
+]
 Recording = Annotated[Path, typer.Argument(help="A torch snapshot, an RMM log or a trace.")]
 Device = Annotated[int | None, typer.Option(help="Device of a recording of several.")]

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from allocmark.commands.options import Device, Recording
+from allocmark.commands.options import Device, Recordings
 
 
 def replay(
-    file: Recording,
+    files: Recordings,
     setting: Annotated[
         list[str] | None,
         typer.Option(help="An allocator, or a text as max_split_size_mb:128 (repeatable)."),
@@ -23,7 +23,7 @@ def replay(
         str | None, typer.Option(help="What the process takes outside its allocator, as in 700MiB.")
     ] = None,
     device: Device = None,
-    format: Annotated[str, typer.Option(help="table or json.")] = "table",
+    format: Annotated[str, typer.Option(help="table or json; of a job md, too.")] = "table",
     page: Annotated[Path | None, typer.Option(help="Write a page with pictures here.")] = None,
     perfetto: Annotated[
         Path | None, typer.Option(help="Write memory over the events here, for ui.perfetto.dev.")
@@ -37,10 +37,14 @@ def replay(
 ) -> None:
     """Say which allocator setting a recorded run would have fitted under, and why."""
     from allocmark.replays.command import FORMATS, ReplayRequest, answer
+    from allocmark.replays.jobs import job_command
     from allocmark.system.errors import lookup
 
+    def show(text: str) -> None:
+        typer.echo(text, nl=False)
+
     request = ReplayRequest(
-        file,
+        files[0],
         settings=setting or (),
         capacity=capacity,
         outside=outside,
@@ -50,5 +54,7 @@ def replay(
         perfetto=perfetto,
         verbose=verbose,
     )
+    if job_command.is_job(files):
+        raise typer.Exit(job_command.answer(files, request, format, show))
     write = lookup("format", format, FORMATS)
-    raise typer.Exit(answer(request, write, lambda text: typer.echo(text, nl=False)))
+    raise typer.Exit(answer(request, write, show))

@@ -46,14 +46,18 @@ class ReplayRequest:
 
 def find(request: ReplayRequest, done: Done = lambda name, ended, count: None) -> ReplayAnswer:
     """Read the recording and replay it; `done` hears of each setting that has ended."""
-    options = ReplayOptions(
+    return replay(reader.read(request.file, request.device), options_of(request), done)
+
+
+def options_of(request: ReplayRequest) -> ReplayOptions:
+    """Return what is wanted of a replay, sizes in bytes."""
+    return ReplayOptions(
         tuple(request.settings),
         capacity_bytes=None if request.capacity is None else parse_bytes(request.capacity),
         outside_bytes=None if request.outside is None else parse_bytes(request.outside),
         emulated=request.emulated,
         draw_all=request.perfetto is not None,
     )
-    return replay(reader.read(request.file, request.device), options, done)
 
 
 def answer(request: ReplayRequest, write: Writer, show: Callable[[str], None]) -> int:
@@ -65,7 +69,7 @@ def answer(request: ReplayRequest, write: Writer, show: Callable[[str], None]) -
     for option, path in (("--page", request.page), ("--perfetto", request.perfetto)):
         if path is not None and not path.absolute().parent.is_dir():
             raise AllocmarkError(f"{path.parent} is no folder: name another {option}")
-    found = find(request, _progress)
+    found = find(request, progress)
     show(write(found, request.verbose))
     if request.page is not None:
         page.write(request.page, found)
@@ -91,7 +95,7 @@ def _as_table(found: ReplayAnswer, verbose: bool = False) -> str:
     return table.text(found, max(width, _WIDTH), verbose)
 
 
-def _progress(name: str, ended: int, count: int) -> None:
+def progress(name: str, ended: int, count: int) -> None:
     """Say it on standard error, a line each: a file that it goes to shows how far it is."""
     print(f"replayed under {name} ({ended} of {count})", file=sys.stderr, flush=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from allocmark.experiments.shared.allocator_setting import IDLE
 from allocmark.recording.importers.frames import below_packages, is_of_torch
@@ -20,7 +21,8 @@ from allocmark.system.errors import AllocmarkError
 from allocmark.system.units import format_bytes
 
 _TEMPLATE = Path(__file__).with_name("page.html.j2")
-_KINDS = (  # Classes of the style sheet, and what they show.
+_STYLE = Path(__file__).with_name("page.css")
+KINDS = (  # Classes of the style sheet, and what they show.
     ("live", LIVE),
     ("cached", CACHED),
     ("split", INACTIVE_SPLIT),
@@ -39,6 +41,14 @@ def write(path: Path, answer: ReplayAnswer) -> None:
 
 def render(answer: ReplayAnswer) -> str:
     """Return the page's text; whatever comes from the recording is escaped."""
+    return filled(_TEMPLATE, **_values(answer))
+
+
+def filled(template: Path, **values: Any) -> str:
+    """Return a template filled in, every value escaped that is no markup.
+
+    Raises `AllocmarkError` where the template engine is not installed.
+    """
     try:
         from jinja2 import Environment, StrictUndefined
         from markupsafe import Markup, escape
@@ -52,6 +62,11 @@ def render(answer: ReplayAnswer) -> str:
     environment.filters["breaks"] = lambda line: Markup("").join(
         escape(part) + Markup("<wbr>") for part in re.split("(?<=[=,])", line)
     )
+    environment.globals["style"] = Markup(_STYLE.read_text(encoding="utf-8"))
+    return environment.from_string(template.read_text(encoding="utf-8")).render(**values)
+
+
+def _values(answer: ReplayAnswer) -> dict[str, Any]:
     explained = explain(answer)
     lines = _lines(answer)
     marks: dict[str, float] = {}
@@ -62,7 +77,7 @@ def render(answer: ReplayAnswer) -> str:
     over_time = breakdown_svg.over_time(drawn.over_time["event"], drawn.cells) if drawn else ""
     on_card = answer.card is not None
     replayed = [tried for tried in answer.settings if not tried.reason]
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+    return dict(
         title=f"allocmark replay: {answer.recording.source}",
         answer=answer,
         summary=summary(answer),
@@ -75,12 +90,12 @@ def render(answer: ReplayAnswer) -> str:
         card=in_words(answer.card) if answer.card else "",
         limit=answer.limit.in_words if answer.limit and answer.limited else "",
         explained=explained,
-        kinds=_KINDS,
-        segments_svg=Markup(breakdown_svg.segment_map(explained.map)) if explained else "",
-        curves_svg=Markup(breakdown_svg.curves(lines, marks, _limit(answer))),
+        kinds=KINDS,
+        segments_svg=breakdown_svg.segment_map(explained.map) if explained else "",
+        curves_svg=breakdown_svg.curves(lines, marks, _limit(answer)),
         lines=lines,
         drawn=drawn,
-        over_time_svg=Markup(over_time),
+        over_time_svg=over_time,
         times=answer.source_of_times,
     )
 

@@ -24,6 +24,7 @@ from allocmark.replays import (
     driver_time,
     non_allocator_memory,
     process_limit,
+    rank_notes,
     recorded_run,
     settings,
 )
@@ -269,7 +270,7 @@ def _doubts(
     recording: Recording, chosen: Sequence[Setting], emulated: bool, others: int
 ) -> list[str]:
     """Say what differs between the recorded program and what replays it."""
-    doubts = []
+    doubts = rank_notes.doubts(recording)
     if others:
         doubts.append(
             f"other processes held {format_bytes(others)} of the recorded GPU: the replays have "

@@ -69,6 +69,12 @@ def _has_failed(file: SnapshotFile, device: int) -> bool:
     return bool((file.column(device, "entries", "action") == ACTIONS.index("oom")).any())
 
 
+def _was_used(file: SnapshotFile, device: int) -> bool:
+    """Say whether a device's history is of more than the snapshots, which stand in every one's."""
+    actions = file.column(device, "entries", "action")
+    return bool((actions != ACTIONS.index("snapshot")).any())
+
+
 def _device(file: SnapshotFile, requested: int | None, name: str) -> int:
     held = {
         int(device): int(file.column(int(device), "segments", "size").sum()) + entries
@@ -209,7 +215,7 @@ def _doubts(file: SnapshotFile, device: int, events: Events) -> list[str]:
     """Say what the file does not tell, and what was assumed instead."""
     doubts = []
     entries = len(file.column(device, "entries", "action"))
-    others = sum(n > 0 for n in file.header["devices"].values()) - bool(entries)
+    others = sum(_was_used(file, int(n)) for n in file.header["devices"] if int(n) != device)
     if not events.has_history:
         kept = f" (its history is {format_count(entries, 'entry', 'entries')})" if entries else ""
         doubts.append(

@@ -1,0 +1,1 @@
+"""Recordings of several ranks of a job: one answer for all of them."""
