@@ -76,10 +76,12 @@ def test_distinct_ranks_are_kept_with_those_that_they_stand_for(
     ]
     assert peaks[0]["0"]["peak_allocated_bytes"] == 2 * peaks[1]["1"]["peak_allocated_bytes"]
     replayed = run("replay", str(tmp_path), "--setting", "torch-native", "--format", "json")
+    assert replayed.returncode == 0, replayed.stderr
     answer = json.loads(replayed.stdout)
     assert (answer["ranks_answered_for"], answer["world_size"]) == (8, 8)
     assert [one["ranks"] for one in answer["ranks"]] == [[0], [1, 2, 3, 4, 5, 6, 7]]
-    assert [one["settings"][0]["peak_reserved_bytes"] for one in answer["ranks"]] == [2 << 20] * 2
+    peaks = [one["settings"][0]["peak_reserved_bytes"] for one in answer["ranks"]]
+    assert peaks == [20 << 20, 2 << 20], "rank 0 has more than a small segment holds"
     assert answer["settings"][0]["decided_by"] == "rank 0"
     assert any("what NCCL takes" in doubt for one in answer["ranks"] for doubt in one["doubts"])
     again = record(*asked, "--", sys.executable, str(program))

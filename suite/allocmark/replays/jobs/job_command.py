@@ -19,7 +19,7 @@ from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError, loo
 _WIDTH = 110
 
 
-class Writer(Protocol):
+class JobWriter(Protocol):
     """Writes an answer for a job, all of it where it is to be verbose."""
 
     def __call__(self, job: JobAnswer, verbose: bool = False) -> str: ...
@@ -84,7 +84,7 @@ def _as_table(job: JobAnswer, verbose: bool = False) -> str:
     return job_table.text(job, max(shutil.get_terminal_size((_WIDTH, 0)).columns, _WIDTH), verbose)
 
 
-FORMATS: Mapping[str, Writer] = {
+FORMATS: Mapping[str, JobWriter] = {
     "table": _as_table,
     "md": job_table.markdown,
     "json": _as_json,
