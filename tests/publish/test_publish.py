@@ -12,7 +12,7 @@ import pytest
 from allocmark.publish.__main__ import publish
 from allocmark.publish.folders import marked_site, refuse_foreign
 from allocmark.publish.merging import merge
-from allocmark.publish.pages import Part, write_pages
+from allocmark.publish.pages import START, Part, write_pages
 from allocmark.publish.whole_site import build
 from allocmark.schema.documents import read
 from allocmark.system.errors import EXIT_BAD_INPUT, AllocmarkError
@@ -95,7 +95,11 @@ def test_no_page_links_to_what_the_site_has_not(tmp_path: Path) -> None:
 def test_a_link_to_another_file_of_the_project_becomes_its_words(tmp_path: Path) -> None:
     docs = tmp_path / "project" / "docs"
     docs.mkdir(parents=True)
-    (docs.parent / "README.md").write_text("# A\n[b](docs/b.md#x), [`tool`](tool.py)\n")
+    (docs.parent / "README.md").write_text(
+        "# A\n[b](docs/b.md#x), [`tool`](tool.py)\n\n![seen](docs/pictures/p.svg)\n"
+    )
+    (docs / "pictures").mkdir()
+    (docs / "pictures" / "p.svg").write_text("<svg/>")
     (docs.parent / "tool.py").touch()
     (docs / "b.md").write_text(
         "# B\n[all](../README.md), [the\ntool](../tool.py), [here](./),\n"
@@ -107,7 +111,18 @@ def test_a_link_to_another_file_of_the_project_becomes_its_words(tmp_path: Path)
         "# B\n[all](readme.md), the\ntool, here,\n"
         "[there](mailto:a@example.org), [above](#b), [gone](../gone.md)\n"
     )
-    assert (tmp_path / "pages" / "readme.md").read_text() == "# A\n[b](b.md#x), `tool`\n"
+    assert (tmp_path / "pages" / "readme.md").read_text() == (
+        "# A\n[b](b.md#x), `tool`\n\n![seen](docs-pictures-p.svg)\n"
+    )
+    assert (tmp_path / "pages" / "docs-pictures-p.svg").read_text() == "<svg/>"
+
+
+def test_pages_for_users_are_listed_first_in_their_order(tmp_path: Path) -> None:
+    write_pages(ROOT / "docs", tmp_path, [])
+    first = (tmp_path / "index.md").read_text()
+    assert first.index("## Start here") < first.index("## Documentation")
+    places = [first.index(f"({name}.md)") for name in START]
+    assert places == sorted(places) and places[-1] < first.index("## Documentation")
 
 
 def _files(folder: Path) -> dict[Path, bytes]:

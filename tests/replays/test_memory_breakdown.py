@@ -139,7 +139,9 @@ def test_one_is_singular_and_a_segment_that_several_keep_is_told_once() -> None:
 def test_the_programs_own_lines_come_before_torchs() -> None:
     torchs = "/v/lib/python3.11/site-packages/torch/nn/functional.py:5 linear"
     stack = [torchs, "/project/train.py:7 step", "/project/train.py:9 main"]
-    assert breakdown_words.place(stack) == f"{stack[1]} < {stack[2]} < {torchs}"
+    assert breakdown_words.place(stack) == (
+        f"{stack[1]} < {stack[2]} < torch/nn/functional.py:5 linear"
+    )
 
 
 @given(

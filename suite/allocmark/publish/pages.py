@@ -7,16 +7,20 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from allocmark.schema.documents import write_whole
 from allocmark.system.errors import AllocmarkError
 
-_LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<path>[^)#:\s]+)(?P<fragment>#[^)\s]*)?\)")
-"""A link from a page to another file of the project."""
+_LINK = re.compile(
+    r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<path>[^)#:\s]+)(?P<fragment>#[^)\s]*)?\)"
+)
+"""A link from a page to another file of the project, or a picture that it shows."""
 _PAGE = ".md"
+START = ("my-job-died", "new-gpu-or-driver", "running-nights", "writing-an-allocator")
+"""Pages that lead a user from zero to an answer, in the order in which they are listed."""
 CONFIG = "mkdocs.yml"
 NOT_FOUND = "404.html"
 
@@ -32,19 +36,25 @@ class Part:
 
 
 def write_pages(docs: Path, out: Path, parts: Sequence[Part]) -> None:
-    """Copy the docs into `out`, with the pages they link to elsewhere, and write the first page.
+    """Copy the docs into `out`, with the pages they link to elsewhere and the pictures that these
+    show, and write the first page.
 
     Of a link to a file of the project that is no page of the site its words are left.
     """
     names = _names(docs)
     for path, name in names.items():
-        write_whole(out / name, _relinked(path, names).encode())
+        is_page = path.suffix == _PAGE
+        write_whole(out / name, _relinked(path, names).encode() if is_page else path.read_bytes())
     for path in docs.glob("*.css"):
         shutil.copyfile(path, out / path.name)
     lines = ["# allocmark", "", "How GPU memory is really allocated, measured.", ""]
     lines += [f"- [{part.title}]({part.name}/{part.entry}): {part.about}" for part in parts]
-    lines += ["", "## Documentation", ""]
-    lines += [f"- [{_title(path)}]({path.name})" for path in sorted(docs.glob("*.md"))]
+    found = sorted(docs.glob(f"*{_PAGE}"))
+    for title, of_users in (("Start here", True), ("Documentation", False)):
+        own = [path for path in found if (path.stem in START) is of_users]
+        own.sort(key=lambda path: START.index(path.stem) if path.stem in START else len(START))
+        lines += ["", f"## {title}", ""] if own else []
+        lines += [f"- [{_title(path)}]({path.name})" for path in own]
     write_whole(out / "index.md", ("\n".join(lines) + "\n").encode())
 
 
@@ -70,16 +80,26 @@ def make_site(config: Path, pages: Path, out: Path) -> None:
 
 
 def _names(docs: Path) -> dict[Path, str]:
-    """Return the pages of the site with their names on it: the docs and the pages they link to."""
+    """Return the files of the site with their names on it: the docs, the pages they link to, and
+    the pictures of all of these.
+    """
     project = docs.parent.resolve()
     names = {path.resolve(): path.name for path in sorted(docs.glob(f"*{_PAGE}"))}
-    for page in list(names):
-        for link in _LINK.finditer(page.read_text("utf-8")):
-            path = _target(page, link)
-            if path.suffix == _PAGE and path.is_file() and path.is_relative_to(project):
+    for pictures in (False, True):  # Those of the pages that are linked to, too.
+        for page in [path for path in names if path.suffix == _PAGE]:
+            for path in _linked(page, project, pictures):
                 name = "-".join(path.relative_to(project).with_suffix("").parts).lower()
-                names.setdefault(path, name + _PAGE)
+                names.setdefault(path, name + path.suffix)
     return names
+
+
+def _linked(page: Path, project: Path, pictures: bool) -> Iterator[Path]:
+    """Yield the pages of the project that a page links to, or the pictures that it shows."""
+    for link in _LINK.finditer(page.read_text("utf-8")):
+        path = _target(page, link)
+        wanted = link["image"] if pictures else path.suffix == _PAGE and not link["image"]
+        if wanted and path.is_file() and path.is_relative_to(project):
+            yield path
 
 
 def _relinked(page: Path, names: Mapping[Path, str]) -> str:
@@ -88,7 +108,7 @@ def _relinked(page: Path, names: Mapping[Path, str]) -> str:
     def relinked(link: re.Match[str]) -> str:
         path = _target(page, link)
         if path in names:
-            return f"[{link['text']}]({names[path]}{link['fragment'] or ''})"
+            return f"{link['image']}[{link['text']}]({names[path]}{link['fragment'] or ''})"
         # What is not there is no link that is known here: MkDocs tells which of them is broken.
         return link["text"] if path.exists() else link[0]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from allocmark.allocators.base import PoolKind
-from allocmark.recording.importers.frames import is_of_torch
+from allocmark.recording.importers.frames import below_packages, is_of_torch
 from allocmark.recording.importers.recording import Recording
 from allocmark.replays.memory_breakdown import Holder, MemoryBreakdown, Pin, PrivatePool
 from allocmark.schema.memory_kinds import (
@@ -120,4 +120,4 @@ def pinned(pins: Sequence[Pin]) -> str:
 def place(stack: Sequence[str]) -> str:
     """Return where a stack is, innermost first, the program's own lines before torch's."""
     ordered = sorted(stack, key=is_of_torch)
-    return " < ".join(ordered[:_PLACES]) if stack else "no stack was recorded"
+    return " < ".join(map(below_packages, ordered[:_PLACES])) or "no stack was recorded"
