@@ -18,7 +18,8 @@ import pytest
 
 import allocmark
 from allocmark.emulator.launcher import real_driver
-from allocmark.recording.importers import reader
+from allocmark.recording.importers import exporting, reader
+from allocmark.replays import non_allocator_memory
 from allocmark.replays.run import ReplayOptions, replay
 from allocmark.system.units import GIB, MIB
 
@@ -272,6 +273,33 @@ def test_a_card_filled_before_any_kernel(on_oom: list[str], tmp_path: Path) -> N
     assert "peak_segments" not in found.counted
     told = replay(found, ReplayOptions(("torch-expandable",), emulated=True, search=False))
     assert "segments" not in told.agreement.text
+
+
+@needs_torch
+def test_what_a_library_gave_back_before_the_end_lies_outside(tmp_path: Path) -> None:
+    """As NCCL does, whose buffers go with the process group."""
+    file = tmp_path / "library.pickle"
+    code = """
+import ctypes, time, torch
+torch.ones(1 << 20, device="cuda")
+pointer = ctypes.c_void_p()
+library = ctypes.CDLL(None)
+assert library.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(300 << 20)) == 0
+time.sleep(1)
+library.cudaFree(pointer)
+"""
+    words = record("--out", str(file), "--", sys.executable, "-c", code)
+    ended = run(*command(*words))
+    assert ended.returncode == 0, ended.stderr
+    known: dict[str, Any] = dict(reader.read(file).environment)
+    at_end = known["process_bytes"] - known["reserved_bytes"]
+    assert known["peak_outside_bytes"] == at_end + 300 * MIB
+    found = non_allocator_memory.outside_bytes(None, known)
+    at_end = known["total_bytes"] - known["free_bytes"] - known["reserved_bytes"]
+    assert found.value_bytes == at_end + 300 * MIB
+    exporting.write(tmp_path / "library.trace.gz", reader.read(file))
+    kept = reader.read(tmp_path / "library.trace.gz").environment
+    assert kept["peak_outside_bytes"] == known["peak_outside_bytes"]
 
 
 @needs_torch

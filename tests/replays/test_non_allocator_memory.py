@@ -57,6 +57,20 @@ def test_the_meter_tells_what_the_driver_misses_beyond_reserved() -> None:
     assert (found.value_bytes, found.source[:13]) == (MIB, "recorded NVML")
 
 
+def test_what_was_given_back_before_the_end_counts() -> None:
+    facts = {"total_bytes": 24 * GIB, "free_bytes": 10 * GIB, "reserved_bytes": 13 * GIB}
+    alone = facts | {"process_bytes": 14 * GIB - 10 * MIB}
+    # Most of it was there at the end too: the card's own figure is the larger one.
+    found = non_allocator_memory.outside_bytes(None, alone | {"peak_outside_bytes": GIB - 10 * MIB})
+    assert (found.value_bytes, found.source) == (GIB, "recorded cudaMemGetInfo less reserved")
+    found = non_allocator_memory.outside_bytes(None, alone | {"peak_outside_bytes": 2 * GIB})
+    assert found.value_bytes == 2 * GIB + 10 * MIB and found.source.endswith("at its most")
+    shared = facts | {"process_bytes": 13 * GIB + MIB, "peak_outside_bytes": 2 * GIB}
+    assert non_allocator_memory.outside_bytes(None, shared).value_bytes == 2 * GIB
+    found = non_allocator_memory.outside_bytes(None, {"peak_outside_bytes": MIB})
+    assert found.value_bytes == MIB
+
+
 @pytest.mark.parametrize(
     ("gpu", "assumed", "words"),
     [

@@ -82,6 +82,18 @@ def _from_text(text: str) -> Term | None:
 
 
 def _from_meter(recorded: Mapping[str, Any], room_bytes: int | None) -> Term | None:
+    at_end = _from_meter_at_the_end(recorded, room_bytes)
+    most = recorded.get("peak_outside_bytes")
+    if not isinstance(most, int):
+        return at_end
+    # Besides what NVML lists the driver holds some MiB, which the card must have too.
+    most += 0 if others_bytes(recorded) else max(0, _unlisted_bytes(recorded) or 0)
+    if at_end is None or most > at_end.value_bytes:
+        return Term(most, "recorded NVML figure of the process less reserved, at its most")
+    return at_end
+
+
+def _from_meter_at_the_end(recorded: Mapping[str, Any], room_bytes: int | None) -> Term | None:
     own = _less(recorded, "process_bytes", "reserved_bytes")
     if own is not None and own > 0 and others_bytes(recorded):
         return Term(own, "recorded NVML figure of the process less reserved")
@@ -100,8 +112,13 @@ def others_bytes(recorded: Mapping[str, Any]) -> int:
 
     The driver itself holds some MiB that it lists for no process.
     """
-    left = _less(recorded, "total_bytes", "free_bytes", "process_bytes")
+    left = _unlisted_bytes(recorded)
     return left if left is not None and left > _UNLISTED_BYTES else 0
+
+
+def _unlisted_bytes(recorded: Mapping[str, Any]) -> int | None:
+    """Return what the card had not free and this process did not hold."""
+    return _less(recorded, "total_bytes", "free_bytes", "process_bytes")
 
 
 def _less(recorded: Mapping[str, Any], total: str, *parts: str) -> int | None:

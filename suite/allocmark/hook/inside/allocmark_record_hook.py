@@ -21,6 +21,7 @@ import time
 from types import FrameType
 from typing import Any
 
+import allocmark_outside_memory as outside_memory  # type: ignore[import-not-found]
 import allocmark_torch_import  # type: ignore[import-not-found]
 
 VARIABLE = "ALLOCMARK_RECORD"
@@ -66,6 +67,7 @@ class _Recorder:
         self._written_at, self._write_seconds = 0.0, 0.0
         self._setting_at_start: str | None = None
         self._fractions: dict[int, float] = {}
+        self._outside: Any = None
 
     def torch_imported(self, torch: Any) -> None:
         """Have the history begin with CUDA, without starting it."""
@@ -103,6 +105,8 @@ class _Recorder:
         atexit.register(self._at_exit)
         with contextlib.suppress(Exception):
             _tell_counters()
+        self._outside = outside_memory.OutsideMemory(torch)
+        self._outside.start()
         self._start_seconds = time.monotonic() - self._begin
 
     def _hear_of_fractions(self) -> None:
@@ -161,6 +165,7 @@ class _Recorder:
     def _at_exit(self) -> None:
         if os.getpid() != self._owner:
             return
+        self._outside.stop()
         if self._passed_over or not (self._ended_by_oom or self._settings["on_oom"]):
             self._write("exit", measure=True)
 
@@ -230,7 +235,10 @@ class _Recorder:
             "reserved_bytes": cuda.memory_reserved(int(main)),
             "memory_fraction": self._fraction(int(main)),
             "setting_at_start": self._setting_at_start,
-            "process_bytes": _process_bytes(torch, int(main)),
+            "process_bytes": outside_memory.process_bytes(cuda, int(main)),
+            "peak_outside_bytes": self._outside.peak_bytes.get(int(main))
+            if self._outside
+            else None,
             "max_entries": self._settings["max_entries"],
             "counters": counters,
             "job": getattr(sys.modules.get("allocmark_rank_hook"), "facts", dict)(),
@@ -299,20 +307,6 @@ def _tell_counters() -> None:
         sys.modules[name] = package = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(package)
         importlib.import_module(f"{name}.watcher").start()
-
-
-def _process_bytes(torch: Any, device: int) -> int | None:
-    """Return what NVML says this process holds of the device, None where it does not tell."""
-    with contextlib.suppress(Exception):  # No module or library, or a container hides process ids.
-        import pynvml
-
-        pynvml.nvmlInit()
-        uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
-            if process.pid == os.getpid():
-                return int(process.usedGpuMemory)
-    return None
 
 
 def _split(out: str) -> tuple[str, str]:

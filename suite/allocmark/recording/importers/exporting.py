@@ -14,6 +14,7 @@ _FACTS = {
     "total_bytes": "memory_bytes",
     "free_bytes": "free_bytes",
     "process_bytes": "process_bytes",
+    "peak_outside_bytes": "peak_outside_bytes",
 }
 _PLAIN = ("gpu", "torch", "cuda", "python")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from allocmark.allocators.torch_caching import NATIVE
 from allocmark.recording.importers import restricted_pickle, rmm_csv, torch_snapshot
-from allocmark.recording.importers.recording import Recording
+from allocmark.recording.importers.recording import OF_ONE_DEVICE, Recording
 from allocmark.system.errors import AllocmarkError
 from allocmark.workloads import trace_file
 
@@ -69,7 +69,6 @@ def _trace(path: Path, device: int | None) -> Recording:
     environment = {name: origin[name] for name in ("gpu", "torch", "driver") if name in origin}
     if "memory_bytes" in origin:
         environment["total_bytes"] = origin["memory_bytes"]
-    meters = ("free_bytes", "process_bytes", "reserved_bytes", "memory_fraction")
-    environment |= {name: origin[name] for name in meters if name in origin}
+    environment |= {name: origin[name] for name in OF_ONE_DEVICE if name in origin}
     source = f"trace {path.name}"
     return Recording(source, 0, trace, setting=setting, counted=counted, environment=environment)

@@ -11,6 +11,15 @@ from numpy.typing import NDArray
 from allocmark.allocators.base import PoolKind
 from allocmark.workloads.event_trace import Trace
 
+OF_ONE_DEVICE = (
+    "free_bytes",
+    "process_bytes",
+    "reserved_bytes",
+    "peak_outside_bytes",
+    "memory_fraction",
+)
+"""What is known of the run's environment that holds for the recorded device only."""
+
 
 @dataclass(frozen=True, slots=True)
 class FailedRequest:

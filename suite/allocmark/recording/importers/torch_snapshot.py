@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 from allocmark.recording.importers import snapshot_file, torch_settings
-from allocmark.recording.importers.recording import BlockMap, Recording, imported_trace
+from allocmark.recording.importers.recording import (
+    OF_ONE_DEVICE,
+    BlockMap,
+    Recording,
+    imported_trace,
+)
 from allocmark.recording.importers.snapshot_columns import ACTIONS
 from allocmark.recording.importers.snapshot_file import SnapshotFile
 from allocmark.recording.importers.torch_history import Events, events_of, reserved_over_entries
@@ -57,7 +62,7 @@ def _environment(file: SnapshotFile, device: int) -> dict[str, Any]:
     """Return what ``allocmark record`` wrote down; meters are of one device only."""
     facts = dict(file.header["allocmark"])
     if facts.get("device", device) != device:
-        for name in ("free_bytes", "reserved_bytes", "process_bytes", "memory_fraction"):
+        for name in OF_ONE_DEVICE:
             facts.pop(name, None)
     failing = [int(other) for other in file.header["devices"] if _has_failed(file, int(other))]
     if facts.get("why") == "oom" and failing and device not in failing:
