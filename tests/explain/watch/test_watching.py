@@ -30,13 +30,14 @@ class _Cuda:
     def device_count(self): return 3
     def get_allocator_backend(self): return "native"
     def get_device_properties(self, device): return _Properties()
-    def memory_stats(self, device):
+    def memory_stats_as_nested_dict(self, device):
         assert self.started and device == 1
-        return {
-            "allocated_bytes.all.current": self.live, "active_bytes.all.current": 5,
-            "reserved_bytes.all.current": 16, "inactive_split_bytes.all.current": 3,
-            "num_alloc_retries": 2, "num_ooms": 1,
+        counted = {
+            "allocated_bytes": self.live, "active_bytes": 5,
+            "reserved_bytes": 16, "inactive_split_bytes": 3,
         }
+        nested = {name: {"all": {"current": value}} for name, value in counted.items()}
+        return nested | {"num_alloc_retries": 2, "num_ooms": 1}
 class _C:
     @staticmethod
     def _cuda_hasPrimaryContext(device): return device == 1
