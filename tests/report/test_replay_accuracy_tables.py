@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from allocmark.report.tables import replay_accuracy
 from allocmark.schema.figure import Figure
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import replay_agreement as metrics
+from allocmark.schema.notes import ERROR, NOTES
 from allocmark.store.frame import load
 from allocmark.store.panel import panels
 from allocmark.store.table import Table
@@ -114,6 +116,23 @@ def test_a_program_that_requests_less_where_less_is_free_is_said_to(tmp_path: Pa
     ((_, _, what, why),) = _texts(_tables(tmp_path, *figures)["off"])
     assert what == "ends 3 % below"
     assert why == "with less memory it requested 2 MiB at most, 3 MiB when it was recorded"
+
+
+def test_what_lay_outside_the_allocator_when_it_failed_is_a_cause(tmp_path: Path) -> None:
+    error = (
+        "Including non-PyTorch memory, this process has 3.00 GiB memory in use. Of the allocated "
+        "memory 1.50 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but "
+        "unallocated."
+    )
+    figures = [_figure(metrics.ABOVE_COMPLETES, 0), _figure(metrics.OUTSIDE_BYTES, 600 << 20)]
+    document = samples.document(metrics.EXPERIMENT, "program", figures)
+    noted = {NOTES: {f"{ERROR}{NATIVE}, 1 % above": error}}
+    samples.put(tmp_path, replace(document, conditions={**document.conditions, **noted}))
+    (panel,) = panels(load(tmp_path))
+    found = {table.id: table for table in replay_accuracy.tables(panel, ())}
+    ((_, _, what, why),) = _texts(found["replay_agreement-off"])
+    assert what == "fails 1 % above"
+    assert why == "outside the allocator it held 1,024 MiB when it failed, 600 MiB by the recording"
 
 
 def test_a_missing_library_is_a_reason_in_every_cell(tmp_path: Path) -> None:

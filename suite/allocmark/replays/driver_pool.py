@@ -29,7 +29,7 @@ class Margin(NamedTuple):
         return value_bytes - less, value_bytes + more
 
 
-MARGIN = Margin(7, 33)
+MARGIN = Margin(12, 33)
 """How far the peaks of programs' real runs were from their replays at most.
 
 Of all programs on record, fitted and held out: ``allocmark dev pool-accuracy`` shows each.

@@ -6,22 +6,15 @@ the context, loaded modules, libraries' own workspaces. Each term has a source, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from allocmark.emulator import driver_profile
-from allocmark.system.units import GIB, KIB, MIB, format_bytes
+from allocmark.system import torch_oom_text
+from allocmark.system.units import MIB, format_bytes
 
 _UNLISTED_BYTES = 64 * MIB
-_UNITS = {"bytes": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
-_SIZE = r"(\d{1,15}(?:\.\d+)?) (bytes|KiB|MiB|GiB)"
-_IN_USE = re.compile(rf"this process has {_SIZE} memory in use")
-_ALLOCATED = re.compile(rf"{_SIZE} is allocated by PyTorch")
-_RESERVED = re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated")
-_TOTAL = re.compile(rf"has a total capacity of {_SIZE}")
-_ALLOWED = re.compile(rf"{_SIZE} allowed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +51,7 @@ def card_bytes(
     total = recorded.get("total_bytes")
     if isinstance(total, int) and total > 0:
         return Term(total, f"the recorded card's, by cudaMemGetInfo ({recorded.get('gpu', 'GPU')})")
-    text = _bytes(_TOTAL.search(str(recorded.get("oom_text", ""))))
+    text = torch_oom_text.total_bytes(str(recorded.get("oom_text", "")))
     if text:
         return Term(text, "the recorded OOM text")
     if room_bytes is None or outside is None:
@@ -67,18 +60,9 @@ def card_bytes(
     return Term(room_bytes + outside.value_bytes, source, outside.assumed)
 
 
-def allowed_in_text(text: str) -> int | None:
-    """Return the bytes that torch's error says the process allowed itself, None without."""
-    return _bytes(_ALLOWED.search(text))
-
-
 def _from_text(text: str) -> Term | None:
-    """Return what torch's error tells: in use by the process, less its own."""
-    used, allocated, reserved = (_bytes(p.search(text)) for p in (_IN_USE, _ALLOCATED, _RESERVED))
-    if used is None or allocated is None or reserved is None:
-        return None
-    left = used - allocated - reserved
-    return Term(left, "the recorded OOM text, which rounds to 0.01") if left > 0 else None
+    left = torch_oom_text.outside_bytes(text)
+    return None if left is None else Term(left, "the recorded OOM text, which rounds to 0.01")
 
 
 def _from_meter(recorded: Mapping[str, Any], room_bytes: int | None) -> Term | None:
@@ -140,10 +124,6 @@ def _committed(gpu: str) -> Term:
         return Term(value, what)
     which = f"nothing is committed for {plain}" if plain else "the recording does not name its GPU"
     return Term(value, f"{what}; {which}: give --outside", assumed=True)
-
-
-def _bytes(match: re.Match[str] | None) -> int | None:
-    return None if match is None else round(float(match[1]) * _UNITS[match[2]])
 
 
 def in_words(term: Term) -> str:

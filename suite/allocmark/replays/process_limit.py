@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from allocmark.recording.importers.recording import FailedRequest, Recording
-from allocmark.replays.non_allocator_memory import allowed_in_text
 from allocmark.replays.settings import memory_fraction
+from allocmark.system import torch_oom_text
 from allocmark.system.errors import AllocmarkError
 from allocmark.system.units import MIB, format_bytes
 
@@ -69,7 +69,7 @@ def of(recording: Recording, card_bytes: int | None) -> ProcessLimit | None:
     if isinstance(fraction, float) and fraction < 1 and isinstance(total, int):
         words = f"a fraction of {fraction:g} of {format_bytes(total)}, by {source}"
         return ProcessLimit(int(fraction * total), words, fraction, refused=refused)
-    text = allowed_in_text(str(facts.get("oom_text", "")))
+    text = torch_oom_text.allowed_bytes(str(facts.get("oom_text", "")))
     if text is not None:
         return ProcessLimit(text, "the recorded OOM text, which rounds to 0.01", refused=refused)
     if refused is None:

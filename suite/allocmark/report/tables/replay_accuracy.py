@@ -12,12 +12,13 @@ from allocmark.claims.core.claim import Judgement
 from allocmark.report.table_spec import TableSpec, made
 from allocmark.schema.metric import Metric
 from allocmark.schema.metrics import replay_agreement as metrics
-from allocmark.schema.notes import DESCRIPTION, NOTES
+from allocmark.schema.notes import DESCRIPTION, ERROR, NOTES
 from allocmark.store.cell_conditions import conditions
 from allocmark.store.grid import METRIC, SUBJECT, Key, records_of
 from allocmark.store.number_text import format_value
 from allocmark.store.panel import Panel
 from allocmark.store.table import Cell, Table, empty, figure, label
+from allocmark.system import torch_oom_text
 from allocmark.system.message import Joined, Message, Recorded, Text
 
 TITLE = Message("How near replays come to real runs")
@@ -94,6 +95,8 @@ class _Place:
     rows: _Rows
     recorded: dict[str, float]
     """What torch counted while the program was recorded, by metric."""
+    error: str = ""
+    """Why it failed 1 % above."""
 
     def value(self, metric: Metric) -> float | None:
         """Return a number, None where there is none."""
@@ -131,8 +134,15 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
         by_place.setdefault((program, str(row["allocator"])), {})[name] = index, row
         if name.startswith("recorded_") and not math.isnan(row["value"]):
             recorded.setdefault(program, {})[name] = row["value"]
+    noted = _notes(panel)
     places = {
-        (program, setting): _Place(program, setting, own, recorded.get(program, {}))
+        (program, setting): _Place(
+            program,
+            setting,
+            own,
+            recorded.get(program, {}),
+            str(noted.get(program, {}).get(f"{ERROR}{setting}, 1 % above", "")),
+        )
         for (program, setting), own in by_place.items()
     }
     held = conditions(panel.store, rows)
@@ -279,6 +289,13 @@ def _causes(place: _Place) -> Iterator[Text]:
             now=format_value(requested, "bytes"),
             was=format_value(was, "bytes"),
         )
+    told, assumed = torch_oom_text.outside_bytes(place.error), place.value(metrics.OUTSIDE_BYTES)
+    if told is not None and assumed is not None and told > assumed * (1 + NEAR):
+        yield Message(
+            "outside the allocator it held {told} when it failed, {assumed} by the recording",
+            told=format_value(told, "bytes"),
+            assumed=format_value(assumed, "bytes"),
+        )
     on_gpu = place.value(metrics.GPU_DIFFERENCE_RATIO)
     if on_gpu is not None:
         yield Message("a replay on the GPU itself: {share}", share=_percent(on_gpu))
@@ -286,13 +303,20 @@ def _causes(place: _Place) -> Iterator[Text]:
         yield Message("the pool is the driver's: without a GPU a model stands for it")
 
 
-def _programs(panel: Panel) -> Table:
-    lines = []
+def _notes(panel: Panel) -> dict[str, Mapping[str, Any]]:
+    """Return the notes of each program's document."""
+    found: dict[str, Mapping[str, Any]] = {}
     for _, source in panel.sources(_EXPERIMENT):
         noted = source.document.conditions.get(NOTES)
-        description = noted.get(DESCRIPTION) if isinstance(noted, dict) else None
-        if description:
-            texts = (Recorded(source.document.subject), Recorded(str(description)))
-            lines.append(tuple(map(label, texts)))
+        if isinstance(noted, dict):
+            found[source.document.subject] = noted
+    return found
+
+
+def _programs(panel: Panel) -> Table:
+    lines = []
+    for program, noted in _notes(panel).items():
+        if description := noted.get(DESCRIPTION):
+            lines.append((label(Recorded(program)), label(Recorded(str(description)))))
     heads = (_PROGRAM.heading, Message("meaning"))
     return Table(f"{_EXPERIMENT}-programs", Message("Replayed programs"), heads, tuple(lines))
