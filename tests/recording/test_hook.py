@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -308,3 +310,85 @@ core._cuda_setMemoryFraction = lambda fraction, device: kept.update({device: fra
     assert ended.returncode == 0, ended.stderr
     facts = pickle.loads((tmp_path / "s.pickle").read_bytes())["allocmark"]
     assert facts["memory_fraction"] == (fraction or 1.0)
+
+
+_USE = "import os, sys, torch; torch.cuda.start(); "
+_CHILD = "import os, torch; pid = os.fork(); "
+_AGAIN = "os.execv(sys.executable, [sys.executable, '-c', {!r}])"
+_FORKED = "import multiprocessing, torch; context = multiprocessing.get_context('fork'); "
+_KILLED = "os.kill(os.getpid(), {})"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A program that ends in a way of its own, and what is there of it and said of it."""
+
+    code: str
+    status: int
+    files: int
+    says: str
+    silent: str = ""
+
+
+_ENDINGS = {
+    "_exit": Ending(f"{_USE}os._exit(4)", 4, 1, "written at exit"),
+    "exec, which uses CUDA again": Ending(_USE + _AGAIN.format(_USE), 0, 2, "written at exit"),
+    "exec, which does not": Ending(_USE + _AGAIN.format(""), 0, 1, "written at exit"),
+    "exec that fails": Ending(f"{_USE}os.execvp('/no/such', ['x'])", 1, 1, "written at exit"),
+    "a child of multiprocessing": Ending(
+        f"{_FORKED}child = context.Process(target=torch.cuda.start); child.start(); child.join()",
+        0,
+        1,
+        "written at exit",
+    ),
+    "a child first, which is killed": Ending(
+        f"{_CHILD}torch.cuda.start() if pid == 0 else os.waitpid(pid, 0); "
+        f"{_KILLED.format(9)} if pid == 0 else torch.cuda.start()",
+        0,
+        1,
+        "written at exit",
+        "1 of 2 processes that used CUDA wrote nothing: ended by a signal, or by _exit",
+    ),
+    "a child, both": Ending(
+        f"{_CHILD}torch.cuda.start(); pid == 0 or os.waitpid(pid, 0)", 0, 2, "written at exit"
+    ),
+    "_exit of a thread": Ending(
+        f"{_USE}import threading; threading.Thread(target=os._exit, args=(0,)).start(); input()",
+        3,
+        0,
+        "no snapshot was written: what used CUDA was ended by a signal, or by _exit outside of",
+    ),
+    "atexit, which ends by _exit": Ending(
+        f"import atexit, os; atexit.register(os._exit, 0); {_USE}", 0, 1, "written at exit"
+    ),
+    **{
+        name: Ending(
+            _USE + _KILLED.format(int(signal.Signals[name])),
+            128 + signal.Signals[name],
+            0,
+            f"no snapshot was written: the command was ended by {name}",
+        )
+        for name in ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS")
+    },
+}
+
+
+@pytest.mark.parametrize("name", _ENDINGS)
+def test_the_name_asked_for_goes_to_a_process_that_wrote_however_it_ends(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    ending, packages, out = _ENDINGS[name], tmp_path / "packages", tmp_path / "s.pickle"
+    packages.mkdir()
+    (packages / "torch.py").write_text(TORCH)
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    status = record([sys.executable, "-c", ending.code], RecordOptions(out))
+    told = capfd.readouterr().err
+    assert (status, ending.says in told) == (ending.status, True), told
+    written = sorted(tmp_path.glob("s.*"))
+    assert (len(written), out.exists()) == (ending.files, ending.files > 0), told
+    assert all(f"allocmark: {path}: 3 entries, " in told for path in written), told
+    assert ("wrote nothing" in told, ending.silent in told) == (bool(ending.silent), True), told

@@ -17,11 +17,15 @@ from typing import Any
 from allocmark.hook import entering
 from allocmark.system import foreground
 from allocmark.system.errors import DISK_FULL, EXIT_UNCLEAR, AllocmarkError, DiskFullError
+from allocmark.system.lifetime import how_ended
 from allocmark.system.units import format_bytes
 
 DEFAULT = Path("snapshot.pickle")
 _VARIABLE = "ALLOCMARK_RECORD"
 MOST_ENTRIES = 1_000_000
+_BY_SIGNAL = 128
+"""An exit status above it names the signal that ended the command, as a shell's does."""
+_UNSEEN = "by a signal, or by _exit outside of Python's main thread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +63,18 @@ def record(
         entered = entering({**(more or {}), _VARIABLE: json.dumps(settings)})
         status = foreground.run(command, {**os.environ, **entered})
         reports = _reports(Path(scratch))
-        started = any(Path(scratch).glob("started.*"))
+        started = sorted(path.name.partition(".")[2] for path in Path(scratch).glob("started.*"))
+    _give_name(out, reports)
     for report in reports:
-        print(f"allocmark: {_sentence(report)}", file=sys.stderr)
+        _say(_sentence(report))
+    silent = set(started) - {report.get("started") for report in reports}
+    if reports and silent and not options.on_oom:
+        _say(_silent(len(silent), len(started), status))
     if any("file" in report for report in reports):
         return status
     if reports:  # The reasons have been said.
         return status or EXIT_UNCLEAR
-    print(f"allocmark: {_nothing(options, started)}", file=sys.stderr)
+    _say(_nothing(options, bool(started), status))
     return status or (0 if options.on_oom else EXIT_UNCLEAR)
 
 
@@ -85,6 +93,30 @@ def _free(first: Path) -> Path:
     """Return the first of a name and its numbered successors that no recording has."""
     numbered = (first.with_stem(f"{first.stem}-{number}") for number in itertools.count(2))
     return next(path for path in itertools.chain([first], numbered) if not taken(path))
+
+
+def _say(text: str) -> None:
+    print(f"allocmark: {text}", file=sys.stderr)
+
+
+def _give_name(out: Path, reports: Sequence[dict[str, Any]]) -> None:
+    """Give the name asked for to the first that wrote, where its first holder wrote nothing."""
+    of_process = re.compile(rf"{re.escape(out.stem)}\.pid\d+(-\d+)?{re.escape(out.suffix)}")
+    wrote = [r for r in reports if of_process.fullmatch(Path(r.get("file", "")).name)]
+    if wrote and not os.path.lexists(out):
+        first = min(wrote, key=lambda report: str(report.get("started")))
+        try:
+            Path(first["file"]).rename(out)
+        except OSError:  # It stays under the name that is said.
+            return
+        first["file"] = str(out)
+
+
+def _silent(silent: int, started: int, status: int) -> str:
+    """Say how many processes used CUDA and left nothing."""
+    many = "processes" if started > 1 else "process"
+    by = f"{how_ended(_BY_SIGNAL - status)}" if status > _BY_SIGNAL else _UNSEEN
+    return f"{silent} of {started} {many} that used CUDA wrote nothing: ended {by}"
 
 
 def _reports(folder: Path) -> list[dict[str, Any]]:
@@ -118,13 +150,15 @@ def _sentence(report: dict[str, Any]) -> str:
     return text
 
 
-def _nothing(options: RecordOptions, started: bool) -> str:
+def _nothing(options: RecordOptions, started: bool, status: int) -> str:
     """Say why there is no snapshot."""
     text = "no snapshot was written: "
     if started and options.on_oom:
         return f"{text}no request to torch's allocator failed for lack of memory"
+    if started and status > _BY_SIGNAL:
+        return f"{text}the command was ended {how_ended(_BY_SIGNAL - status)}"
     if started:
-        return f"{text}the command was killed outright (SIGKILL, os._exit)"
+        return f"{text}what used CUDA was ended {_UNSEEN}"
     text += "the command never started CUDA through torch, or runs Python without its path (-I, -E)"
     try:
         ctypes.CDLL("libcuda.so.1")  # A driver, real or emulated.

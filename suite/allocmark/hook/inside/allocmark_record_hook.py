@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import importlib
 import importlib.util
 import itertools
@@ -17,6 +18,7 @@ import pickle
 import signal
 import sys
 import tempfile
+import threading
 import time
 from types import FrameType
 from typing import Any
@@ -61,7 +63,7 @@ class _Recorder:
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings, self._folder = settings, settings["reports"]
         self._torch: Any = None
-        self._out, self._owner = "", 0
+        self._out, self._owner, self._started = "", 0, ""
         self._begin = self._start_seconds = 0.0
         self._ended_by_oom = self._passed_over = False
         self._written_at, self._write_seconds = 0.0, 0.0
@@ -86,8 +88,10 @@ class _Recorder:
         self._begin = time.monotonic()
         torch = self._torch
         self._owner = os.getpid()
+        # A process that replaces itself (os.exec) starts CUDA twice under one number.
+        self._started = f"{time.monotonic_ns():020}.{os.getpid()}"
         with contextlib.suppress(OSError):
-            name = f"started.{os.getpid()}"
+            name = f"started.{self._started}"
             os.close(os.open(os.path.join(self._folder, name), os.O_CREAT))  # noqa: PTH118
         self._out = self._claim(self._settings["out"])
         torch.cuda.memory._record_memory_history(
@@ -103,6 +107,7 @@ class _Recorder:
         torch._C._cuda_attach_out_of_memory_observer(self._on_oom)
         self._watch_exceptions()
         atexit.register(self._at_exit)
+        self._watch_ends_without_exit()
         with contextlib.suppress(Exception):
             _tell_counters()
         self._outside = outside_memory.OutsideMemory(torch)
@@ -153,6 +158,24 @@ class _Recorder:
 
         sys.excepthook = hook
 
+    def _watch_ends_without_exit(self) -> None:
+        """Write before os._exit and os.exec too, as which a child of multiprocessing ends.
+
+        Not in another thread: a watchdog ends a program that hangs, perhaps in its allocator.
+        """
+
+        def before(end: Any) -> Any:
+            @functools.wraps(end)
+            def ending(*arguments: Any, **options: Any) -> Any:
+                if threading.current_thread() is threading.main_thread():
+                    self._at_exit(measure=False)
+                return end(*arguments, **options)
+
+            return ending
+
+        for name in ("_exit", "execv", "execve"):  # The others of os.exec are made of these.
+            setattr(os, name, before(getattr(os, name)))
+
     def _on_oom(self, device: int, requested: int, total: int, free: int) -> None:
         if os.getpid() != self._owner:
             return
@@ -162,12 +185,14 @@ class _Recorder:
         if not self._passed_over:
             self._write("oom")
 
-    def _at_exit(self) -> None:
+    def _at_exit(self, measure: bool = True) -> None:
         if os.getpid() != self._owner:
             return
         self._outside.stop()
         if self._passed_over or not (self._ended_by_oom or self._settings["on_oom"]):
-            self._write("exit", measure=True)
+            self._write("exit", measure=measure)
+        if measure:
+            self._owner = 0  # The history is off.
 
     def _on_signals(self) -> None:
         """Write at SIGTERM, where the program has no handler of its own."""
@@ -268,7 +293,7 @@ class _Recorder:
             name = f"report.{os.getpid()}.{time.monotonic_ns()}"
             path = os.path.join(self._folder, name)  # noqa: PTH118
             with open(path, "w", encoding="utf-8") as stream:  # noqa: PTH123
-                json.dump(report, stream)
+                json.dump({"started": self._started, **report}, stream)
 
 
 def _setting(snapshot: dict[str, Any]) -> str | None:
