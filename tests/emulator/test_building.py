@@ -17,10 +17,16 @@ from allocmark.system.errors import AllocmarkError
 SOURCES = Path(build.__file__).parent / "src"
 
 
-def test_no_compiler_is_one_sentence_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_compiler_is_one_sentence_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where nothing is built yet; else that serves, whichever compiler built it."""
+    home = build.build()
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr("shutil.which", lambda _name: None)
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert build.build() == home
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(AllocmarkError) as raised:
         build.build()
     assert str(raised.value) == (

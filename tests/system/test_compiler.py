@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,96 @@ def test_error_of_the_compiler_is_told_and_leaves_nothing(source: Path) -> None:
     with pytest.raises(NotBuiltError, match="nothing"):
         building.shared_library("seven", [source])
     assert [p.name for p in building.cache_folder().iterdir()] == ["seven.lock"]
+
+
+def _truncated(library: Path) -> None:
+    library.write_bytes(library.read_bytes()[:100])
+
+
+def _changed(library: Path) -> None:
+    content = bytearray(library.read_bytes())
+    content[-1] ^= 1
+    library.write_bytes(content)
+
+
+def _unread(library: Path) -> None:
+    library.unlink()
+    library.symlink_to(library)
+
+
+def _only_a_folder(library: Path) -> None:
+    shutil.rmtree(library.parent)
+    library.parent.mkdir()
+
+
+def _a_file(library: Path) -> None:
+    shutil.rmtree(library.parent)
+    library.parent.touch()
+
+
+_DAMAGES = (_truncated, _changed, _unread, Path.unlink, _only_a_folder, _a_file)
+
+
+@pytest.mark.parametrize("damage", _DAMAGES)
+def test_what_was_damaged_is_built_again(source: Path, damage: Callable[[Path], None]) -> None:
+    path = building.shared_library("seven", [source])
+    content = path.read_bytes()
+    damage(path)
+    assert building.shared_library("seven", [source]) == path
+    assert path.read_bytes() == content
+    assert {p.name for p in building.cache_folder().iterdir()} == {"seven.lock", path.parent.name}
+
+
+@pytest.fixture
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Take away every compiler, when it is called."""
+
+    def take() -> None:
+        monkeypatch.delenv("CC", raising=False)
+        monkeypatch.setattr("shutil.which", lambda _name: None)
+        monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+
+    return take
+
+
+def test_without_a_compiler_what_was_built_serves_while_it_is_whole(
+    source: Path, no_compiler: Callable[[], None]
+) -> None:
+    path = building.shared_library("seven", [source])
+    no_compiler()
+    assert building.shared_library("seven", [source]) == path
+    with pytest.raises(NotBuiltError, match="no C compiler"):
+        building.shared_library("seven", [source], flags=["-DX"])
+    path.unlink()
+    with pytest.raises(NotBuiltError, match="no C compiler"):
+        building.shared_library("seven", [source])
+
+
+def test_each_compiler_has_an_entry_of_its_own(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = building.shared_library("seven", [source])
+    other = tmp_path / "other"
+    other.symlink_to(shutil.which("cc") or "")
+    monkeypatch.setenv("CC", str(other))
+    assert building.shared_library("seven", [source]).parent != first.parent
+
+
+@pytest.mark.parametrize("base", ["", "relative/cache"])
+def test_only_an_absolute_path_names_the_cache(monkeypatch: pytest.MonkeyPatch, base: str) -> None:
+    """A relative one would be another folder in each working directory of a program."""
+    monkeypatch.setenv("XDG_CACHE_HOME", base)
+    assert building.cache_folder() == Path.home() / ".cache/allocmark"
+
+
+def test_a_user_without_a_home_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(NotBuiltError, match="no home folder: set XDG_CACHE_HOME"):
+        building.cache_folder()
 
 
 def test_no_compiler_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from allocmark.system.compiler import compiler, entry, filled, run
+from allocmark.system.compiler import compiler, entry, filled, made_by_another, run
 from allocmark.system.errors import NotBuiltError
 
 _HERE = Path(__file__).parent
@@ -117,27 +117,41 @@ def _compile(library: Library, command: Sequence[str], folder: Path) -> None:
 
 def _compile_audit(command: Sequence[str], folder: Path, home: Path) -> None:
     libraries = (_DRIVER_LIBRARY, *_libraries())
-    entries = [f'{{"{e.name}","{home / e.name}",{int(e.last_resort)}}}' for e in libraries]
+    entries = [
+        f'{{"{each.name}","{_escaped(home / each.name)}",{int(each.last_resort)}}}'
+        for each in libraries
+    ]
     defines = [f"-DREDIRECTIONS={','.join(entries)}"]
     bare = ["-nostdlib", "-ffreestanding", "-fno-stack-protector"]
     source = str(_SOURCES / "audit.c")
     run([*command, *_FLAGS, *bare, *defines, "-shared", "-o", str(folder / AUDIT), source])
 
 
+def _escaped(path: Path) -> str:
+    """Return a path for a C string, whatever it holds."""
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(path))
+
+
 def _entry(command: Sequence[str]) -> Path:
-    parts: list[str | bytes] = [*command, Path(__file__).read_bytes()]
+    parts: list[str | bytes] = [Path(__file__).read_bytes()]
     for path in [*sorted(_SOURCES.iterdir()), *sorted(_NAMES.iterdir())]:
         parts += [path.name, path.read_bytes()]
-    return entry("emulator", parts)
+    return entry("emulator", parts, command)
 
 
 def build() -> Path:
     """Return the folder of the built libraries, building them first where that is due.
 
-    Raises `NotBuiltError` without a compiler, or with what the compiler says.
+    Raises `NotBuiltError` with what the compiler says, or where neither a compiler nor an older
+    one's outcome is here.
     """
     try:
-        command = compiler("c")
+        try:
+            command = compiler("c")
+        except NotBuiltError:
+            if before := made_by_another(_entry([])):
+                return before
+            raise
         for _ in range(_TRIES):
             home = _entry(command)
             with suppress(_SourcesChangedError):

@@ -84,15 +84,23 @@ def emulated_environment(
         for call, table in profile.call_times_ns.items():
             lines[f"time_{call}"] = " ".join(f"{size}:{ns}" for size, ns in table.items())
     libraries = build()
+    # The dynamic linker passes over an auditor whose path is long or holds a colon, without a word.
+    auditor = _auditor(state)
+    auditor.symlink_to(libraries / AUDIT)
     # An auditor of an outer emulation would win: it is replaced, others are kept.
     auditors = filter(None, os.environ.get("LD_AUDIT", "").split(":"))
-    others = [entry for entry in auditors if Path(entry).name != AUDIT]
+    others = [entry for entry in auditors if not entry.endswith(AUDIT)]
     return {
         _CONFIG: "\n".join(f"{key}={value}" for key, value in lines.items()),
-        "LD_AUDIT": ":".join([str(libraries / AUDIT), *others]),
+        "LD_AUDIT": ":".join([str(auditor), *others]),
         # Triton asks ldconfig where the driver lies, to link against it.
         _TRITON: os.environ.get(_TRITON, str(libraries)),
     }
+
+
+def _auditor(state: Path) -> Path:
+    """Return the link to the audit library that belongs to a state."""
+    return state.with_name(f"{state.name}-{AUDIT}")
 
 
 def emulate(
@@ -131,6 +139,7 @@ def emulation(
         yield emulated_environment(gpu, memory_bytes, devices, state, times)
     finally:
         state.unlink(missing_ok=True)
+        _auditor(state).unlink(missing_ok=True)
 
 
 def _take_room(handle: int) -> None:
