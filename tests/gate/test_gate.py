@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,29 @@ def test_the_newest_is_held_against_the_last(tmp_path: Path) -> None:
     assert (row.a, row.b) == (1, 2)
     told = "gate: regression: 1 figure is worse (latency/torch-native/ooms: 1 -> 2): test-gpu/"
     assert found.sentence().startswith(told)
+
+
+def test_times_of_the_emulated_driver_are_shown_and_never_judged(tmp_path: Path) -> None:
+    """A host that was busy makes them ten times as long: as figures, as means, and beside 0."""
+    for day, times in ((1, 1.0), (2, 1.0), (3, 1.0), (4, 10.0)):
+        figures = [
+            *hits(day, process=times),
+            timed([0.005 * times] * 3, "replay_seconds"),
+            timed([0.0 if day < 4 else 1.0], "other_seconds"),
+            exact("ooms", 1),
+        ]
+        one = document(*figures, run=f"r{day}", started=f"2026-11-0{day}T00:00:00Z")
+        put(tmp_path / f"night{day}" / "results", replace(one, emulated=True))
+    found = gate(tmp_path, RULES, last=3)
+    assert (found.outcome, found.found) == ("fine", "nothing is worse")
+    assert found.comparison.means == ()
+    rows = {row.figure_id: row for row in found.comparison.rows}
+    assert rows.pop("latency/torch-native/ooms").verdict == "same"
+    assert len(rows) == 22
+    for row in rows.values():
+        assert (row.verdict, row.resolvable) == ("unclear", False)
+        assert row.note == "times of the emulated driver are not judged"
+        assert row.b > row.a
 
 
 def test_what_is_bad_or_unfinished_is_no_baseline(tmp_path: Path) -> None:

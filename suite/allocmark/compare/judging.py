@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from allocmark.compare import noise, rank_test
 from allocmark.compare.model import Verdict
 from allocmark.compare.pairing import FigurePair
-from allocmark.compare.readings import direction, has_zero, is_exact, logarithms, within
+from allocmark.compare.readings import (
+    direction,
+    has_zero,
+    is_emulated_time,
+    is_exact,
+    logarithms,
+    within,
+)
 from allocmark.compare.thresholds import Rule
 from allocmark.system.units import MIB
 
@@ -78,6 +85,8 @@ def judge(both: Sequence[FigurePair], rules: Sequence[Rule]) -> list[Judgement]:
     for index, (pair, rule) in enumerate(zip(both, rules, strict=True)):
         if is_exact(pair):
             judgements[index] = _exact(pair, rule)
+        elif is_emulated_time(pair):
+            judgements[index] = Judgement("unclear", "times of the emulated driver are not judged")
         elif has_zero(pair):
             judgements[index] = _with_zero(pair, rule)
         else:

@@ -29,7 +29,13 @@ from allocmark.compare.judging import LARGEST, LEVEL, corrected, numbered
 from allocmark.compare.model import Mean, Scope, Verdict
 from allocmark.compare.noise import Floats, Ints
 from allocmark.compare.pairing import FigureKey, FigurePair, series_of
-from allocmark.compare.readings import direction, has_zero, is_exact, logarithms
+from allocmark.compare.readings import (
+    direction,
+    has_zero,
+    is_emulated_time,
+    is_exact,
+    logarithms,
+)
 from allocmark.compare.sensitivity import FOUND
 from allocmark.compare.thresholds import Rule
 from allocmark.schema.figure_id import figure_id_of
@@ -95,7 +101,8 @@ def timed(kept: Kept) -> Times | None:
     chosen = [
         (pair, rule)
         for pair, rule in kept
-        if next(iter(pair.b.values())).kind == "time" and not is_exact(pair) and not has_zero(pair)
+        if next(iter(pair.b.values())).kind == "time"
+        and not (is_exact(pair) or has_zero(pair) or is_emulated_time(pair))
     ]
     if not chosen:
         return None

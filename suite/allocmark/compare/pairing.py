@@ -63,6 +63,7 @@ class FigurePair:
     """A cell that both sides have a value of; `values_a` and `values_b` are those, run by run.
 
     `source` is where it is from in B: the command that measures it again, and the machine shown.
+    `emulated`: a side was read on the emulated driver, whose times are not a GPU's.
     `series_id` is whose it is, where there are several pairs of stacks: one text for all of a pair.
     """
 
@@ -71,6 +72,7 @@ class FigurePair:
     a: Mapping[Run, Figure]
     b: Mapping[Run, Figure]
     source: Source
+    emulated: bool
     series_id: str
     values_a: list[float] = field(init=False, repr=False, compare=False)
     values_b: list[float] = field(init=False, repr=False, compare=False)
@@ -130,7 +132,7 @@ def figure_pairs(sets: RunSetPair) -> tuple[list[FigurePair], list[Missing]]:
     both: list[FigurePair] = []
     unpaired: list[Missing] = []
     for series_id, figure_id, document, cell_key, (a, b) in _in_order(cells(sets)):
-        if a.figures and b.figures and b.source is not None:
+        if a.source is not None and b.source is not None:
             both.append(
                 FigurePair(
                     key=FigureKey(document, *cell_key),
@@ -138,6 +140,7 @@ def figure_pairs(sets: RunSetPair) -> tuple[list[FigurePair], list[Missing]]:
                     a=_quiet(a.figures),
                     b=_quiet(b.figures),
                     source=b.source,
+                    emulated=a.source.document.emulated or b.source.document.emulated,
                     series_id=series_id,
                 )
             )

@@ -18,6 +18,7 @@ from allocmark.schema.figure import Figure
 from allocmark.schema.flags import DOES_NOT_REPEAT
 from allocmark.schema.intervals import CONFIDENCE
 
+_TIMES = ("ns", "s", "seconds")
 _NORMAL = float(ndtri(0.5 + CONFIDENCE / 2))
 """Standard errors on either side that the interval of a median sensitivities."""
 
@@ -29,6 +30,12 @@ def is_exact(pair: FigurePair) -> bool:
             if figure.kind != "exact" or DOES_NOT_REPEAT in figure.flags:
                 return False
     return True
+
+
+def is_emulated_time(pair: FigurePair) -> bool:
+    """Whether it says how busy the host of an emulated driver was, and no more."""
+    figure = next(iter(pair.b.values()))
+    return pair.emulated and (figure.kind == "time" or figure.unit in _TIMES)
 
 
 def has_zero(pair: FigurePair) -> bool:

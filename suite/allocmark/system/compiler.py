@@ -151,7 +151,8 @@ def shared_library(
     Raises `NotBuiltError` with the compiler's first errors.
     """
     options = [_STANDARDS[language], "-O2", "-fPIC", "-shared"]
-    ingredients = [*options, *flags, *(path.read_bytes() for path in (*sources, *also))]
+    ingredients: list[str | bytes] = [*options, *flags]
+    ingredients += [path.read_bytes() for path in (*sources, *also)]
     try:
         command = compiler(language)
     except NotBuiltError:
