@@ -11,6 +11,7 @@ from allocmark.commands.check import check
 from allocmark.commands.compare import compare
 from allocmark.commands.convert import convert
 from allocmark.commands.dev import app as dev
+from allocmark.commands.diff import diff
 from allocmark.commands.doctor import doctor
 from allocmark.commands.explain import explain
 from allocmark.commands.fleet import fleet
@@ -50,5 +51,6 @@ app.command(context_settings=COMMAND_FOLLOWS)(emulate)
 app.command(name="list")(show_names)
 app.command(context_settings=COMMAND_FOLLOWS)(record)
 app.command()(replay)
+app.command()(diff)
 app.command()(convert)
 app.add_typer(dev, name="dev")

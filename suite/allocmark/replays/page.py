@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from allocmark.experiments.shared.allocator_setting import IDLE
-from allocmark.recording.importers.frames import below_packages, is_of_torch
+from allocmark.recording.importers.frames import brief
 from allocmark.replays import breakdown_svg, table
 from allocmark.replays.answer import ReplayAnswer, SettingAnswer
 from allocmark.replays.breakdown_svg import Line
@@ -58,7 +57,7 @@ def filled(template: Path, **values: Any) -> str:
         ) from error
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["bytes"] = format_bytes
-    environment.filters["own"] = _own
+    environment.filters["own"] = brief
     environment.filters["breaks"] = lambda line: Markup("").join(
         escape(part) + Markup("<wbr>") for part in re.split("(?<=[=,])", line)
     )
@@ -98,13 +97,6 @@ def _values(answer: ReplayAnswer) -> dict[str, Any]:
         over_time_svg=over_time,
         times=answer.source_of_times,
     )
-
-
-def _own(stack: Sequence[str]) -> list[str]:
-    """Return where torch was, briefly, and the program's own lines; all where it has none."""
-    own = [frame for frame in stack if not is_of_torch(frame)]
-    inside = [below_packages(frame) for frame in stack[:1] if is_of_torch(frame)]
-    return [*inside, *own] if own else list(stack)
 
 
 def _lines(answer: ReplayAnswer) -> list[Line]:

@@ -73,6 +73,13 @@ def below_packages(frame: str) -> str:
     return frame.replace("\\", "/").rpartition("-packages/")[2]
 
 
+def brief(stack: Sequence[str]) -> list[str]:
+    """Return where torch was, briefly, and the program's own lines; all where it has none."""
+    own = [frame for frame in stack if not is_of_torch(frame)]
+    inside = [below_packages(frame) for frame in stack[:1] if is_of_torch(frame)]
+    return [*filter(None, inside), *own] if own else list(stack)
+
+
 def _text(frame: Mapping[str, Any]) -> str:
     name = shown(str(frame["name"]).replace("(anonymous namespace)::", "").partition("(")[0])
     line, where = int(frame["line"]), shown(frame["filename"])

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from allocmark.allocators.torch_caching import NATIVE
 from allocmark.replays.children import Done
 from allocmark.replays.command import ReplayRequest, options_of, progress
 from allocmark.replays.jobs import job_answer, job_page, job_table, rank_files
@@ -30,11 +31,23 @@ def is_job(files: Sequence[Path]) -> bool:
     return len(files) > 1 or files[0].is_dir()
 
 
-def find(files: Sequence[Path], request: ReplayRequest, done: Done = progress) -> JobAnswer:
-    """Read recordings, replay each that allocates otherwise, and answer for all."""
-    options = options_of(request)
+def find(
+    files: Sequence[Path],
+    request: ReplayRequest,
+    done: Done = progress,
+    of_recorded: bool = False,
+    search: bool = True,
+) -> JobAnswer:
+    """Read recordings, replay each that allocates otherwise, and answer for all.
+
+    `of_recorded`: only under what each was recorded under. Without `search` the smallest capacity
+    is not looked for.
+    """
     answers = []
     for one in rank_files.read(files, request.device):
+        options = replace(options_of(request), search=search)
+        if of_recorded:
+            options = replace(options, settings=(one.recording.setting or NATIVE,))
 
         def told(name: str, ended: int, count: int, rank: str = one.name) -> None:
             done(f"{name}, {rank}", ended, count)
@@ -68,12 +81,7 @@ def explain(files: Sequence[Path], device: int | None, format: str) -> str:
     """Return what the memory of recordings is made of, under what they were recorded under."""
     write = lookup("format", format, EXPLANATIONS)
     request = ReplayRequest(files[0], device=device, emulated=True)
-    answers = []
-    for one in rank_files.read(files, device):
-        own = one.recording.setting or "torch-native"
-        options = replace(options_of(request), settings=(own,), search=False)
-        answers.append(RankAnswer(one, replay(one.recording, options, progress)))
-    return write(job_answer.of(answers))
+    return write(find(files, request, of_recorded=True, search=False))
 
 
 def _as_json(job: JobAnswer, verbose: bool = False) -> str:
