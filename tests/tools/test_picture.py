@@ -63,7 +63,11 @@ def test_the_readme_shows_what_replay_answers(tmp_path: Path) -> None:
     shutil.copy(ROOT / "examples" / "out_of_memory.py", tmp_path / "train.py")
     users = ("PYTORCH_", "COLUMNS")
     kept = {name: v for name, v in os.environ.items() if not name.startswith(users)}
-    environment = {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "ALLOCMARK_LEFT_OUT_TENSORFLOW": "not in the picture",
+    }
 
     def run(*words: str) -> str:
         command = [sys.executable, "-m", "allocmark", *words]
