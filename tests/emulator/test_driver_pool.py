@@ -36,9 +36,10 @@ def test_every_real_run_is_in_the_interval_that_is_published(programs: list[Pool
 
 
 def test_programs_that_the_fit_left_out_are_near(programs: list[PoolAccuracy]) -> None:
-    held_out = [abs(one.difference) for one in programs if not one.fitted]
-    assert len(held_out) >= 6 and statistics.median(held_out) <= HELD_OUT / 2
-    assert sum(off > HELD_OUT for off in held_out) <= len(held_out) / 4
+    held_out = {one.program: abs(one.difference) for one in programs if not one.fitted}
+    assert len(held_out) >= 7 and statistics.median(held_out.values()) <= HELD_OUT / 5
+    far = {program for program, off in held_out.items() if off > HELD_OUT}
+    assert far == {"data_parallel", "recurrent"}  # They made the interval as wide as it is.
     assert {one.program for one in programs if one.fitted} <= driver_pool.FITTED
 
 
