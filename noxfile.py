@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -32,10 +31,6 @@ _LOCKS = {
     "tensorflow": ("tensorflow",),
     "tensorflow-cuda": ("tensorflow-cuda",),
 }
-_ROLLING = ("torch",)
-"""What the rolling lane renews."""
-_KEPT_ENVIRONMENTS = 2
-"""So that what got worse can be measured with the software of the night before."""
 _TRIED = {
     "torch-2.9": "torch==2.9.*",
     "torch-newest": "torch",
@@ -151,41 +146,9 @@ def nightly(session: nox.Session, lane: str) -> None:
 
     *pinned* has the frameworks of the locks, so it finds what a driver changes. *rolling* has the
     newest that pip finds, ``--pre`` among the arguments: pre-releases too; where pip looks is the
-    user's own setting. An environment that measured a night is kept until two later ones have.
+    user's own setting.
     """
-    arguments = list(session.posargs)
-    pre = ["--pre"] if "--pre" in arguments else []
-    arguments = [word for word in arguments if word != "--pre"]
-    home = Path("build/nightly", lane).absolute()
-    current = home / "current"
-    if current.is_file() and Path(current.read_text(), "bin/python").is_file():
-        environment = Path(current.read_text())  # A night was cut off: it goes on in its own.
-    else:
-        environment = home / datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-        _make_environment(session, environment, lane, pre)
-        current.write_text(str(environment))
-    python = str(environment / "bin" / "python")
-    session.run(
-        # A regression is an outcome: what fails is a night that does not come to its end.
-        *(python, "-m", "allocmark.nightly", "--lane", lane, "--exit-regression", "0"),
-        *arguments,
-        external=True,
-    )
-    current.unlink()
-    for old in sorted(path for path in home.iterdir() if path.is_dir())[:-_KEPT_ENVIRONMENTS]:
-        shutil.rmtree(old)
-
-
-def _make_environment(session: nox.Session, folder: Path, lane: str, pre: list[str]) -> None:
-    """Make the environment of a night: from the locks, or with the newest that pip finds."""
-    session.run("python3", "-m", "venv", "--clear", str(folder), external=True)
-    pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet")
-    if lane == "pinned":
-        locks = [word for name in ("site", "torch") for word in ("-r", f"requirements/{name}.txt")]
-        session.run(*pip, "--require-hashes", *locks, external=True)
-        session.run(*pip, "--no-deps", "-e", ".", external=True)
-    else:
-        session.run(*pip, "--upgrade", *pre, "-e", ".[report,site]", *_ROLLING, external=True)
+    session.run(*_START, "night", lane, *session.posargs, external=True)
 
 
 @nox.session

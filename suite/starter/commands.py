@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from starter import lanes
 from starter.environment import Environment, environment, read_note
 from starter.errors import StartError
 from starter.installing import complete, missing
@@ -37,6 +38,8 @@ _USAGE = """usage: python3 suite/start.py COMMAND [ARGUMENTS]
   test  set up what is missing, and run the tests (arguments: those of pytest;
         --tensorflow adds TensorFlow for the tests that need it)
   lint  set up what is missing, and run ruff and mypy
+  night LANE
+        set up what the lane measures with, and do a night (docs/nightly.md)
 """
 _GROUPS = {
     "run": ("core", "report"),
@@ -51,6 +54,7 @@ _SIZES = {
     "tensorflow": (0.7, 2.1),
     "tensorflow-cuda": (3.5, 6.5),
 }
+_NIGHT = "night"
 _TENSORFLOW = "--tensorflow"
 _TENSORFLOW_PYTHON = "ALLOCMARK_PYTHON_TENSORFLOW"
 _UTF8 = "PYTHONUTF8"
@@ -73,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _carried_out(arguments: Sequence[str]) -> int:
-    if not arguments or arguments[0] not in _GROUPS:
+    if not arguments or arguments[0] not in (*_GROUPS, _NIGHT):
         wanted_help = bool(arguments) and arguments[0] in ("-h", "--help")
         print(_USAGE, end="", file=sys.stdout if wanted_help else sys.stderr)
         return 0 if wanted_help else EXIT_START
@@ -82,6 +86,8 @@ def _carried_out(arguments: Sequence[str]) -> int:
     try:
         _from_outside(arguments)
         _check_machine(command)
+        if command == _NIGHT:
+            return lanes.night(rest)
         ready = set_up(command)
         if os.environ.pop(_NO_BYTECODE, None):
             # Else each of hundreds of processes compiles its framework anew, seconds of each.

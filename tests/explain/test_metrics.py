@@ -44,7 +44,7 @@ with socket.socket() as free:
     address = f"127.0.0.1:{free.getsockname()[1]}"
 server = subprocess.Popen([*explain, "--listen", address])
 accept = {"Accept": "application/openmetrics-text; version=1.0.0"}
-request = urllib.request.Request(f"http://{address}/metrics", headers=accept)
+request = urllib.request.Request("http" + f"://{address}/metrics", headers=accept)
 while True:
     try:
         scraped = urllib.request.urlopen(request).read().decode()

@@ -188,6 +188,35 @@ def test_another_hosts_night_is_left_alone(tmp_path: Path) -> None:
     assert state.begin(tmp_path, "pinned", "quick", "another host").folder == other.folder
 
 
+def test_a_night_goes_on_wherever_its_kind_of_machine_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(options: NightOptions, of: Night) -> None:
+        raise AllocmarkError("the node went down")
+
+    monkeypatch.setattr("platform.node", lambda: "node1")
+    nowhere = night.machine_digest()
+    monkeypatch.setenv("ALLOCMARK_MACHINE", "h100")
+    with pytest.raises(AllocmarkError, match="went down"):
+        _night(tmp_path, monkeypatch, crash)
+    monkeypatch.setattr("platform.node", lambda: "node2")
+    done, _ = _night(tmp_path, monkeypatch, _measured(1))
+    assert [n.folder for n in state.nights_of(tmp_path / "record", "pinned")] == [done.folder]
+    monkeypatch.delenv("ALLOCMARK_MACHINE")
+    assert night.machine_digest() not in (nowhere, done.host)  # Without a name it is the host's.
+
+
+def test_two_nodes_do_not_carry_one_night_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def second(options: NightOptions, of: Night) -> None:
+        with pytest.raises(AllocmarkError, match="wait for its end"):
+            run_night(options, print)
+        _measured(1)(options, of)
+
+    assert _night(tmp_path, monkeypatch, second)[0].outcome == "first"
+
+
 def test_a_lane_is_a_plain_word(tmp_path: Path) -> None:
     with pytest.raises(AllocmarkError, match="no name of a lane"):
         state.begin(tmp_path, "../elsewhere", "quick", "h")
@@ -263,7 +292,7 @@ def test_results_of_many_machines_merge_without_a_conflict(
         _git(tmp_path, "clone", "--quiet", str(origin), alias)
         _git(clone, "checkout", "--quiet", "-b", alias)
         monkeypatch.setattr(night, "_measure", _measured(number))
-        monkeypatch.setattr(night, "host_digest", lambda name=alias: name)
+        monkeypatch.setattr(night, "machine_digest", lambda name=alias: name)
         run_night(NightOptions(clone / "nightly", tmp_path / "scratch" / alias, "pinned"), print)
         facts: Mapping[str, Any] = {**FACTS, "machine": alias}
         for driver in ("580.1", "581.2"):

@@ -134,7 +134,7 @@ def _check_python(words: Sequence[str]) -> None:
                 assert re.search(rf"{name}\b", _help(module)), name
             _check(inner)
     elif words[:1] == ["suite/start.py"]:
-        assert words[1] in commands._COMMANDS, words[1]
+        assert words[1] in (*commands._COMMANDS, commands._NIGHT), words[1]
     elif words and words[0].startswith(("suite/", "examples/")):
         assert (PROJECT / words[0]).is_file(), words[0]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from allocmark.gate.gating import Rerun
@@ -15,21 +16,32 @@ from allocmark.store.runs import RecordedRun
 from allocmark.system.errors import AllocmarkError
 
 
-def rerun_into(scratch: Path, python: str = sys.executable) -> Rerun:
-    """Return a `Rerun` that measures with an interpreter, each round below `scratch`."""
+def rerun_into(
+    scratch: Path, python: str = sys.executable, variables: Mapping[str, str] | None = None
+) -> Rerun:
+    """Return a `Rerun` that measures with an interpreter, each round below `scratch`.
+
+    `variables` stand in its environment beside ours.
+    """
+    environment = {**os.environ, **(variables or {})}
 
     def rerun(run: RecordedRun, wanted: Sequence[tuple[str, str]], number: int) -> Sequence[Path]:
         results = scratch / f"round-{number}" / "results"
         # Where this process runs on the emulated driver already, its children do.
         emulate = run.machine.startswith(EMULATED) and not is_emulated()
-        _measure(results, run.profile, wanted, python, emulate)
+        _measure(results, run.profile, wanted, python, emulate, environment)
         return sorted(results.rglob(f"*{documents.SUFFIX}"))
 
     return rerun
 
 
 def _measure(
-    results: Path, profile: str, wanted: Sequence[tuple[str, str]], python: str, emulate: bool
+    results: Path,
+    profile: str,
+    wanted: Sequence[tuple[str, str]],
+    python: str,
+    emulate: bool,
+    environment: Mapping[str, str],
 ) -> None:
     """Measure documents (experiment, subject) into `results`, an experiment at a time."""
     subjects: dict[str, list[str]] = {}
@@ -44,7 +56,12 @@ def _measure(
         if emulate:
             command = [python, "-m", "allocmark", "emulate", "--", *command]
         done = subprocess.run(
-            command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command,
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
         if done.returncode != 0:
             last_line = done.stderr.strip().rpartition("\n")[2]

@@ -24,14 +24,17 @@ from allocmark.nightly.state import Night
 from allocmark.nightly.summary import first_night, summary
 from allocmark.report.comparison import as_json
 from allocmark.schema.documents import write_whole
+from allocmark.store import run_lock
 from allocmark.store.runs import RecordedRun, runs_below
 from allocmark.system import foreground
 from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError, NothingBeforeError
+from allocmark.system.interpreters import variable
 
 SUMMARY = "summary.md"
 COMPARISON = "comparison.json"
+_TENSORFLOW = "tensorflow"
 INTERPRETERS = "interpreters.json"
-"""Which interpreter measured which night: of this machine, so beside the record and not in it."""
+"""Which interpreters measured which night: of this machine, so beside the record and not in it."""
 
 
 class _MeasuringError(AllocmarkError):
@@ -70,7 +73,13 @@ def run_night(options: NightOptions, say: Callable[[str], None]) -> Night:
 
     The outcome of the returned night is ``first``, ``fine``, ``regression`` or ``unclear``.
     """
-    night = state.begin(options.record, options.lane, options.profile, host_digest())
+    night = state.begin(options.record, options.lane, options.profile, machine_digest())
+    # A record that several nodes share: the one that carries a night on is alone with it.
+    with run_lock.held([night.results]):
+        return _carried_out(options, night, say)
+
+
+def _carried_out(options: NightOptions, night: Night, say: Callable[[str], None]) -> Night:
     if night.done:
         say(f"night {night.folder.name} goes on after {night.done[-1]}")
     if "measured" not in night.done:
@@ -83,9 +92,12 @@ def run_night(options: NightOptions, say: Callable[[str], None]) -> Night:
     return night.ended()
 
 
-def host_digest() -> str:
-    """Return what tells this host from others without naming it."""
-    words = f"{platform.node()} {os.environ.get(ALIAS, '')}"
+def machine_digest() -> str:
+    """Return what tells this machine from others without naming it: its own name, else the host's.
+
+    A name of the user's own stands for a kind of machine: its nights go on wherever they run.
+    """
+    words = os.environ.get(ALIAS) or platform.node()
     return hashlib.sha256(words.encode()).hexdigest()[:12]
 
 
@@ -169,10 +181,12 @@ def _measure_old(
     options: NightOptions, night: Night, candidate: RecordedRun, last: Night
 ) -> MeasureOld | None:
     """Return how to measure with the software of the last good night, None if it is gone."""
-    python = _interpreters(options.scratch).get(last.folder.name)
-    if python is None or python == sys.executable or not Path(python).is_file():
+    known = _interpreters(options.scratch).get(last.folder.name)
+    if not known or known == _own_interpreters() or not all(Path(p).is_file() for p in known):
         return None
-    again = rerun_into(_apart(options, night) / "old-software", python)
+    python, *tensorflow = known
+    variables = {variable(_TENSORFLOW): tensorflow[0]} if tensorflow else {}
+    again = rerun_into(_apart(options, night) / "old-software", python, variables)
     return lambda wanted: again(candidate, wanted, 1)
 
 
@@ -182,13 +196,19 @@ def _apart(options: NightOptions, night: Night) -> Path:
 
 
 def _remember(scratch: Path, night: Night) -> None:
-    known = {**_interpreters(scratch), night.folder.name: sys.executable}
+    known = {**_interpreters(scratch), night.folder.name: _own_interpreters()}
     write_whole(scratch / INTERPRETERS, (json.dumps(known, indent=1) + "\n").encode())
 
 
-def _interpreters(scratch: Path) -> dict[str, str]:
+def _own_interpreters() -> list[str]:
+    """Return what measures here: this Python, and TensorFlow's where that has one of its own."""
+    named = os.environ.get(variable(_TENSORFLOW))
+    return [sys.executable, named] if named else [sys.executable]
+
+
+def _interpreters(scratch: Path) -> dict[str, list[str]]:
     try:
         known = json.loads((scratch / INTERPRETERS).read_bytes())
-        return {str(name): str(python) for name, python in known.items()}
-    except (OSError, ValueError, AttributeError):
+        return {str(name): [str(python) for python in pythons] for name, pythons in known.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
         return {}
