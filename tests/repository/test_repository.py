@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LARGEST_BYTES = 3_000_000
 _URL = re.compile(r"(?:https?|file|ftp|git\+ssh)://[^\s\"')]+")
-_KNOWN_URLS = re.compile(r"^http://(?:y|www\.w3\.org/.*|json-schema\.org/.*)$")
+_KNOWN_URLS = re.compile(r"^http://(?:y|\{address\}/.*|www\.w3\.org/.*|json-schema\.org/.*)$")
 _MACHINE = re.compile(r"(?<![\w.])/(?:root/|home/\w|work/|Users/\w)")
 _OUTSIDE = "../" + "shared"
 
