@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -14,10 +15,12 @@ from allocmark.publish.folders import marked_site, refuse_foreign
 from allocmark.publish.merging import merge
 from allocmark.publish.pages import START, Part, write_pages
 from allocmark.publish.whole_site import build
+from allocmark.report.page import outline
 from allocmark.schema.documents import read
+from allocmark.store.frame import load
 from allocmark.system.errors import EXIT_BAD_INPUT, AllocmarkError
 from tests.support.command import program
-from tests.support.compare_samples import STACK, document, exact, put
+from tests.support.compare_samples import FACTS, STACK, document, exact, put
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,6 +77,44 @@ def test_the_site_has_report_docs_and_data(tmp_path: Path) -> None:
     fetched = re.findall(r'(?:src|href)="(https?:[^"]+\.(?:js|css|woff2?))"',
                          (tmp_path / "out" / "index.html").read_text())  # fmt: skip
     assert not fetched
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="MkDocs is not installed")
+def test_the_site_has_the_summaries_of_nights(tmp_path: Path) -> None:
+    _put(tmp_path / "record", 1, 1)
+    for name in ("20261101T020000Z-aa", "20261102T020000Z-bb"):
+        summary = tmp_path / "nightly" / "pinned" / name / "summary.md"
+        summary.parent.mkdir(parents=True)
+        summary.write_text(f"# pinned lane, test-gpu: fine: {name}\n\nNight {name}.\n")
+    roots = [tmp_path / "record", tmp_path / "nightly"]
+    build(roots, ROOT, tmp_path / "out", tmp_path / "scratch")
+    listed = (tmp_path / "out" / "nights" / "index.html").read_text()
+    links = re.findall(r'<li><a href="(pinned-[^"]+)"', listed)
+    assert links == [
+        "pinned-20261102T020000Z-bb.html",
+        "pinned-20261101T020000Z-aa.html",
+    ]
+    assert all((tmp_path / "out" / "nights" / link).is_file() for link in links)
+    assert 'href="nights/index.html"' in (tmp_path / "out" / "index.html").read_text()
+
+
+def test_a_site_begins_with_hardware_measured_in_full(tmp_path: Path) -> None:
+    def add(day: int, machine: str, probes: tuple[str, ...], emulated: bool) -> None:
+        facts = {**FACTS, "machine": machine, "gpu": machine}
+        for probe in probes:
+            started = f"2026-11-{day:02}T00:00:00Z"
+            one = document(exact("n", 1), probe=probe, started=started, facts=facts)
+            put(tmp_path, replace(one, emulated=emulated))
+
+    add(1, "full", ("latency", "context", "fragmentation"), False)
+    add(2, "part", ("latency",), False)
+    add(3, "emulated-full", ("latency", "context", "fragmentation"), True)
+    add(4, "emulated-part", ("latency",), True)
+    store = load(tmp_path)
+    names = [part.panel.machine for part in outline(store, for_site=True).parts]
+    assert names == ["full", "part", "emulated-full", "emulated-part"]
+    newest = [part.panel.machine for part in outline(store).parts]
+    assert newest == names[::-1]
 
 
 def _missing(page: Path, text: str, pattern: str) -> list[str]:

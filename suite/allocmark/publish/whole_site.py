@@ -19,6 +19,8 @@ from allocmark.store import frame, table_file
 from allocmark.system.errors import AllocmarkError
 
 FIGURES = "figures.csv"
+SUMMARY = "summary.md"
+"""What a night says of itself, in ``<lane>/<night>/``."""
 
 
 DEFAULT_ROOTS = (Path("results"), Path("nightly"))
@@ -37,9 +39,9 @@ def build(roots: Sequence[Path], project: Path, out: Path, scratch: Path) -> lis
     left_out: list[str] = []
     results = merge(roots, scratch / "results")
     pages = scratch / "pages"
-    write_report(results, pages / "report")
+    write_report(results, pages / "report", for_site=True)
     parts = [Part("report", "index.html", "Report", "tables, pictures, verdicts and comparisons")]
-    parts += _fleet(results, pages)
+    parts += [*_fleet(results, pages), *_nights(roots, pages)]
     try:
         left_out += history.build(list(roots), scratch / "history")
     except AllocmarkError as error:
@@ -70,3 +72,18 @@ def _fleet(results: Path, pages: Path) -> list[Part]:
     return [
         Part("fleet", "index.html", "Fleet", "machines of one kind, and the odd ones among them")
     ]
+
+
+def _nights(roots: Sequence[Path], pages: Path) -> list[Part]:
+    """Write each night's summary as a page, the newest first, and return what lists them."""
+    found = {path.parent.name: path for root in roots for path in root.rglob(f"*/*/{SUMMARY}")}
+    if not found:
+        return []
+    lines = ["# Nights", ""]
+    for name, path in sorted(found.items(), reverse=True):
+        lane, text = path.parents[1].name, path.read_text(encoding="utf-8")
+        write_whole(pages / "nights" / f"{lane}-{name}.md", text.encode())
+        title = text.partition("\n")[0].lstrip("# ")
+        lines.append(f"- [{name}]({lane}-{name}.md): {title}")
+    write_whole(pages / "nights" / "index.md", ("\n".join(lines) + "\n").encode())
+    return [Part("nights", "index.md", "Nights", "what each night found, the newest first")]

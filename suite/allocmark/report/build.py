@@ -44,11 +44,16 @@ def render_markdown(results: Path, language: str = "en") -> str:
 
 
 def write_report(
-    results: Path, out: Path, language: str = "en", warn: Callable[[str], None] | None = None
+    results: Path,
+    out: Path,
+    language: str = "en",
+    warn: Callable[[str], None] | None = None,
+    for_site: bool = False,
 ) -> Path:
     """Write the pages with their CSV and SVG files into `out` and return the first page's path.
 
-    ``<out>/index.html`` is the page of the stack that was measured last, and
+    ``<out>/index.html`` is the page of the stack that was measured last, or that a site begins with
+    (`for_site`, see `outline`), and
     ``<out>/<part>/index.html`` that of each other one that has a page, see `paging`;
     ``<out>/README.md`` shows all of these. Each table is ``<out>/<part>/<table>.csv``, each picture
     ``<out>/<part>/<figure>.svg`` and ``.csv``. What an earlier report left in `out` stays.
@@ -58,18 +63,22 @@ def write_report(
     results could not be used, in one sentence. The same results give the same bytes. Raises
     `AllocmarkError` where there are no usable results, or for a language that does not exist.
     """
-    return write_pages(results, out, language, warn)[0]
+    return write_pages(results, out, language, warn, for_site)[0]
 
 
 def write_pages(
-    results: Path, out: Path, language: str = "en", warn: Callable[[str], None] | None = None
+    results: Path,
+    out: Path,
+    language: str = "en",
+    warn: Callable[[str], None] | None = None,
+    for_site: bool = False,
 ) -> tuple[Path, Part]:
     """Do what `write_report` does; return the first page's path, and what it is about, unfilled."""
     wanted = dict.fromkeys((_ALWAYS, _known(language)))
     loaded = frame.load(results, readers=_WORKERS)
     if warn and loaded.left_out:
         warn(_left_out(loaded.left_out))
-    shown = outline(loaded)
+    shown = outline(loaded, for_site)
     texts = (_few if len(shown.parts) < _MANY else _many)(shown, out, tuple(wanted))
     for each in wanted:
         text = markdown_page.whole(shown, [one[each] for one in texts], each)

@@ -85,11 +85,20 @@ def page(store: Store) -> Page:
     return replace(made, parts=tuple(map(filled, made.parts)))
 
 
-def outline(store: Store) -> Page:
-    """Return the page of a store with its parts still empty: see `filled`."""
+def outline(store: Store, for_site: bool = False) -> Page:
+    """Return the page of a store with its parts still empty: see `filled`.
+
+    The stack measured last comes first, since who has just measured looks for that; on a site
+    hardware comes before what is emulated, and what was measured in full before parts.
+    """
     taken: set[str] = set()
     # An older stack keeps its slug: an address must not lead to another stack in the next report.
     every = _by_age([_part(panel, taken) for panel in panels(store)])
+    if for_site:
+        most = max((_experiments(part) for part in every), default=0)
+        every = tuple(
+            sorted(every, key=lambda part: (part.panel.emulated, 2 * _experiments(part) < most))
+        )
     chosen = with_page([part.panel for part in every])
     older = [part for position, part in enumerate(every) if position not in chosen]
     left_out = [Recorded(item.reason) for item in store.left_out]
@@ -160,8 +169,13 @@ def _by_age(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(sorted(parts, key=_newest, reverse=True))
 
 
+def _experiments(part: Part) -> int:
+    """Return how many experiments a part has documents of."""
+    return len({part.panel.store.sources[index].document.probe for index in part.panel.shown})
+
+
 def _newest(part: Part) -> str:
-    """Return when the newest document of a part was begun: who has just measured looks for that."""
+    """Return when the newest document of a part was begun."""
     return max(part.panel.store.sources[index].document.started for index in part.panel.shown)
 
 
