@@ -65,6 +65,16 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def slurm(session: nox.Session) -> None:
+    """Submit the Slurm examples to a real Slurm of two nodes on this machine.
+
+    Needs root and Debian's packages: apt install slurm-wlm munge.
+    """
+    words = ("tests/slurm", "-n", "0", *session.posargs)
+    session.run(*_START, "test", *words, env={"ALLOCMARK_TEST_SLURM": "1"}, external=True)
+
+
+@nox.session(venv_backend="none")
 def run(session: nox.Session) -> None:
     """Measure, on the emulated driver where there is no GPU; arguments go to `allocmark run`."""
     session.run(*_START, "run", *session.posargs, external=True)
