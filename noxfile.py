@@ -70,7 +70,7 @@ def slurm(session: nox.Session) -> None:
 
     Needs root and Debian's packages: apt install slurm-wlm munge.
     """
-    words = ("tests/slurm", "-n", "0", *session.posargs)
+    words = ("tests/end_to_end/test_slurm.py", "-n", "0", *session.posargs)
     session.run(*_START, "test", *words, env={"ALLOCMARK_TEST_SLURM": "1"}, external=True)
 
 

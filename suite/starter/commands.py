@@ -49,7 +49,7 @@ _GROUPS = {
 GIB = 1 << 30
 # Gigabytes to download and on disk, seen on Linux x86-64 with Python 3.11; in both READMEs, too.
 _SIZES = {
-    "core": (0.1, 0.5),
+    "core": (0.2, 0.7),
     "torch": (2.8, 4.9),
     "tensorflow": (0.7, 2.1),
     "tensorflow-cuda": (3.5, 6.5),

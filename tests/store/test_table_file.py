@@ -39,7 +39,6 @@ def test_numbers_are_unrounded_and_axes_of_many_kinds_are_text(
 
 
 def test_parquet_holds_what_the_store_holds(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra parquet)")
     out = tmp_path / "figures.parquet"
     table_file.write(ROOT / "results", out)
     rows, held = pd.read_parquet(out), frame.load(ROOT / "results").figures
@@ -51,17 +50,6 @@ def test_parquet_holds_what_the_store_holds(tmp_path: Path) -> None:
         assert rows[name].astype(object).fillna("").tolist() == (
             held[name].astype(object).fillna("").tolist()
         )
-
-
-def test_without_the_library_it_says_what_is_missing(
-    results: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(table_file, "find_spec", lambda name: None)
-    assert allocmark("convert", str(results), str(tmp_path / "figures.parquet")) == 2
-    assert "allocmark[parquet], or name a file that ends in .csv" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -88,8 +76,7 @@ def test_what_is_left_out_is_named(
 def test_the_examples_of_the_docs_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for needed in ("pyarrow", "duckdb"):
-        pytest.importorskip(needed, reason=f"{needed} is not installed (extra test)")
+    pytest.importorskip("duckdb", reason="duckdb is not installed (extra test)")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").symlink_to(ROOT / "results")
     assert allocmark("convert", "results", "figures.parquet") == 0

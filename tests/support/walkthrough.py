@@ -2,7 +2,8 @@
 
 A block of commands (``sh``) that a block of output (``text``) follows is run, in a folder of its
 own, one after the other. In the output ``…`` stands for what is left out: a line of it for any
-number of lines. Times, dates and the folder are whatever they are.
+number of lines. Times, dates, the folder, and by how much a model may be off (that follows from
+the record) are whatever they are.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _MASKED = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:]+Z"), "DATE"),
     (re.compile(r"\b\d[\d,.]* (?:s|ms|µs|ns|min)\b"), "TIME"),
     (re.compile(r"-py3\.\d+"), "-py3"),
-    (re.compile(r"(?<=[a-z]) {2,}(?=\S)"), " "),
+    (re.compile(r"\(-\d+/\+\d+ %\)"), "(OFF)"),
+    (re.compile(r"(?<=\S) {2,}(?=\S)"), " "),
 )
 _OURS = ("ALLOCMARK", "PYTORCH_", "COLUMNS", "CI")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -11,14 +10,13 @@ import pandas as pd
 from allocmark.schema.documents import write_whole
 from allocmark.store import frame
 from allocmark.store.frame import Store
-from allocmark.system.errors import AllocmarkError, lookup
+from allocmark.system.errors import lookup
 
 
 def write(results: Path, out: Path) -> Store:
     """Write the table, whole or not at all; its ending says as what. Returns what was read.
 
-    Raises `AllocmarkError` for another ending, where there are no usable results, or where the
-    library for the format is not installed.
+    Raises `AllocmarkError` for another ending, or where there are no usable results.
     """
     written = lookup("ending", out.suffix, WRITERS)
     store = frame.load(results)
@@ -40,11 +38,6 @@ def _plain(store: Store) -> pd.DataFrame:
 
 
 def _parquet(store: Store) -> bytes:
-    if find_spec("pyarrow") is None:
-        raise AllocmarkError(
-            "Parquet needs pyarrow: install allocmark with its extra, allocmark[parquet], or name "
-            "a file that ends in .csv"
-        )
     return _plain(store).to_parquet(None, index=False)
 
 
