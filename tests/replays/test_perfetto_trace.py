@@ -57,7 +57,7 @@ def answer() -> ReplayAnswer:
 @pytest.fixture(scope="module")
 def written(answer: ReplayAnswer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("trace") / "trace.json"
-    perfetto_trace.write(path, answer)
+    perfetto_trace.write(path, "it fits", {"": answer})
     return path
 
 
@@ -107,10 +107,19 @@ def test_where_it_failed_is_marked(answer: ReplayAnswer, tmp_path: Path) -> None
     options = ReplayOptions(
         ("torch-native",), capacity_bytes=24 * MIB, outside_bytes=0, emulated=True, draw_all=True
     )
-    perfetto_trace.write(tmp_path / "t.json", replay(answer.recording, options))
+    perfetto_trace.write(tmp_path / "t.json", "", {"": replay(answer.recording, options)})
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     (failed,) = (event for event in events if event["ph"] == "i")
     assert (failed["name"], failed["ts"]) == ("request failed", 3)
+
+
+def test_of_a_job_each_rank_has_processes_of_its_own(
+    answer: ReplayAnswer, written: Path, tmp_path: Path
+) -> None:
+    perfetto_trace.write(tmp_path / "t.json", "", {"rank 0": answer, "rank 7": answer})
+    alone, job = counted(written), counted(tmp_path / "t.json")
+    assert set(job) == {f"{rank}: {name}" for rank in ("rank 0", "rank 7") for name in alone}
+    assert job["rank 7: torch-native (recorded)"] == alone["torch-native (recorded)"]
 
 
 _BINARY = """

@@ -43,6 +43,12 @@ class ReplayRequest:
     perfetto: Path | None = None
     verbose: bool = False
 
+    def check_places(self) -> None:
+        """Raise `AllocmarkError` where a file that is wanted beside the answer has no folder."""
+        for option, path in (("--page", self.page), ("--perfetto", self.perfetto)):
+            if path is not None and not path.absolute().parent.is_dir():
+                raise AllocmarkError(f"{path.parent} is no folder: name another {option}")
+
 
 def find(request: ReplayRequest, done: Done = lambda name, ended, count: None) -> ReplayAnswer:
     """Read the recording and replay it; `done` hears of each setting that has ended."""
@@ -66,15 +72,13 @@ def answer(request: ReplayRequest, write: Writer, show: Callable[[str], None]) -
     Progress goes to standard error. A page that cannot be written costs no answer. The code is
     `EXIT_UNCLEAR` where no setting could be replayed to its end.
     """
-    for option, path in (("--page", request.page), ("--perfetto", request.perfetto)):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise AllocmarkError(f"{path.parent} is no folder: name another {option}")
+    request.check_places()
     found = find(request, progress)
     show(write(found, request.verbose))
     if request.page is not None:
         page.write(request.page, found)
     if request.perfetto is not None:
-        perfetto_trace.write(request.perfetto, found)
+        perfetto_trace.write(request.perfetto, summary(found), {"": found})
     replayed = any(setting.smallest_card_bytes is not None for setting in found.settings)
     return EXIT_FINE if replayed else EXIT_UNCLEAR
 

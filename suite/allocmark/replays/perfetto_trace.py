@@ -1,9 +1,9 @@
 """Memory over the events of a replay as counter tracks: a trace that Perfetto and Chrome open.
 
-The format is the JSON of Chrome's Trace Event Format: a process for each setting, in it a counter
-of allocated, reserved and inactive split bytes for each stream and pool. One event is one
-microsecond, the format's unit: a replay has no other clock. Where an allocator has no map of its
-blocks, its totals stand alone.
+The format is the JSON of Chrome's Trace Event Format: a process for each setting (of a job for
+each rank's), in it a counter of allocated, reserved and inactive split bytes by stream and pool.
+One event is one microsecond, the format's unit: a replay has no other clock. Where an allocator
+has no map of its blocks, its totals stand alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from allocmark.replays.answer import ReplayAnswer, SettingAnswer
-from allocmark.replays.summary import summary
 from allocmark.schema.documents import write_whole
 
 COUNTERS = {
@@ -26,21 +25,28 @@ COUNTERS = {
 TOTALS = {"requested": "requested", "reserved": "reserved"}
 
 
-def write(path: Path, answer: ReplayAnswer) -> None:
-    """Write the trace, whole or not at all."""
+def write(path: Path, sentence: str, answers: Mapping[str, ReplayAnswer]) -> None:
+    """Write the trace, whole or not at all.
+
+    `sentence` is the answer in words, `answers` those for each rank by its name, which is "" where
+    there is one recording.
+    """
+    drawn = [(rank, one) for rank, of in answers.items() for one in of.settings if one.curve]
     events = [
         event
-        for process, one in enumerate((one for one in answer.settings if one.curve), 1)
-        for event in _setting(process, one)
+        for process, (rank, one) in enumerate(drawn, 1)
+        for event in _setting(process, rank, one)
     ]
-    about = {"answer": summary(answer), "source": answer.recording.source, "clock": "events"}
+    sources = [answer.recording.source for answer in answers.values()]
+    about = {"answer": sentence, "sources": sources, "clock": "events"}
     trace = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
     write_whole(path, (json.dumps(trace, separators=(",", ":")) + "\n").encode())
 
 
-def _setting(process: int, one: SettingAnswer) -> Iterator[dict[str, Any]]:
+def _setting(process: int, rank: str, one: SettingAnswer) -> Iterator[dict[str, Any]]:
     """Yield the events of one setting, its name and place among the others first."""
-    name = f"{one.name} (recorded)" if one.setting.recorded else one.name
+    own = f"{one.name} (recorded)" if one.setting.recorded else one.name
+    name = f"{rank}: {own}" if rank else own
     yield _named(process, "process_name", name=name)
     yield _named(process, "process_sort_index", sort_index=process)
     for row in _rows(one.curve):

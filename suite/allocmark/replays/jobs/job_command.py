@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Protocol
 
 from allocmark.allocators.torch_caching import NATIVE
+from allocmark.replays import perfetto_trace
 from allocmark.replays.children import Done
 from allocmark.replays.command import ReplayRequest, options_of, progress
 from allocmark.replays.jobs import job_answer, job_page, job_table, rank_files
 from allocmark.replays.jobs.job_answer import JobAnswer, RankAnswer
 from allocmark.replays.run import replay
-from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError, lookup
+from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, lookup
 
 _WIDTH = 110
 
@@ -59,20 +60,20 @@ def find(
 def answer(
     files: Sequence[Path], request: ReplayRequest, format: str, show: Callable[[str], None]
 ) -> int:
-    """Show the answer for a job as one of `FORMATS`, write its page, return the exit code.
+    """Show the answer for a job as one of `FORMATS`, write page and trace, return the exit code.
 
     Progress goes to standard error. The code is `EXIT_UNCLEAR` where no setting could be replayed
     to its end for every rank. Raises `AllocmarkError` for what cannot be read or written.
     """
     write = lookup("format", format, FORMATS)
-    if request.perfetto is not None:
-        raise AllocmarkError("--perfetto draws one recording: name one file")
-    if request.page is not None and not request.page.absolute().parent.is_dir():
-        raise AllocmarkError(f"{request.page.parent} is no folder: name another --page")
+    request.check_places()
     job = find(files, request)
     show(write(job, request.verbose))
     if request.page is not None:
         job_page.write(request.page, job)
+    if request.perfetto is not None:
+        of_ranks = {rank.of.name: rank.answer for rank in job.ranks}
+        perfetto_trace.write(request.perfetto, job_answer.summary(job), of_ranks)
     known = any(one.smallest_card_bytes is not None for one in job.settings)
     return EXIT_FINE if known else EXIT_UNCLEAR
 
