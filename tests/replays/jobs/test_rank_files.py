@@ -74,8 +74,8 @@ def test_recordings_of_two_jobs_are_refused(
     ("words", "sentence"),
     [
         (("replay", "{folder}"), "holds no recording"),
-        (("explain",), "name a running process (--pid) or the files"),
-        (("explain", "--pid", "1", "{folder}"), "name a running process (--pid) or the files"),
+        (("explain",), "name a running process (--pid), the files"),
+        (("explain", "--pid", "1", "{folder}"), "name a running process (--pid), the files"),
     ],
 )
 def test_bad_input_is_a_sentence(
