@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from allocmark.report import build, write_report
+from allocmark.report.key_figure import key_figure
 from allocmark.report.markdown_page import part_text, whole
 from allocmark.report.notes import apart
 from allocmark.report.page import page
@@ -171,6 +172,28 @@ def test_a_download_is_the_file_that_is_written_beside_the_page(small: Made) -> 
     for table in (table for table in _tables(small) if apart(table)[0].rows):
         packed = buttons[f"{anchors[table.id]}.csv"]
         assert zlib.decompress(base64.b64decode(packed)).decode() == csv_text.table(table)
+
+
+def test_every_verdict_that_has_a_figure_shows_it_in_its_row() -> None:
+    made = published()
+    places = _by_id(_parsed(made.html))
+    keys = {one.claim.id: key_figure(one) for one in made.part.judged}
+    for claim, key in keys.items():
+        (summary,) = places[f"claim-{claim}"].findall("summary")
+        if key is None:
+            assert summary.find(".//strong") is None
+        else:
+            assert key.marked == _text(summary.find(".//strong"))
+            assert str(key.what) in _text(summary)
+    # The figure is that of the document's table, where it has one.
+    assert (keys["pt-empty-cache"].name, keys["tf-greedy"].name) == ("returned", "share")
+    assert keys["rule-30"].name == "split"
+
+
+def test_the_first_screen_has_no_counts_of_samples_in_brackets() -> None:
+    (cards,) = (e for e in _parsed(published().html).iter("ul") if e.get("class") == "cards")
+    assert cards.findall(".//a[@title]")
+    assert not re.search(r"\(.*(reading|figure)", _text(cards))
 
 
 def test_conditions_are_said_once_and_none_is_lost() -> None:

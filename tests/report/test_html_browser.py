@@ -69,7 +69,7 @@ def test_both_languages_are_on_the_page_and_one_is_seen(browser: Any, address: s
         assert page.evaluate("document.documentElement.lang") == "zh"
         assert heading.inner_text().startswith("GPU 显存")
         assert page.title().startswith("GPU 显存")
-        assert page.get_by_text("Conditions of every table", exact=True).is_hidden()
+        assert page.locator("#conditions h2 [lang=en]").is_hidden()
         page.reload()
         assert heading.inner_text().startswith("GPU 显存"), "the choice is kept"
         page.get_by_role("button", name="EN", exact=True).click()
@@ -158,6 +158,54 @@ def test_a_phone_scrolls_tables_and_not_the_page(browser: Any, address: str) -> 
             page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
             assert page.evaluate(f"document.querySelector('{HITS} .box').scrollWidth") > 360
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_contents_show_every_section(browser: Any, address: str, width: int) -> None:
+    with _opened(browser, address, viewport={"width": width, "height": 800}) as page:
+        sections = page.locator(".part").evaluate_all("all => all.map(one => '#' + one.id)")
+        for place in (".contents a", ".menu a"):
+            links = page.locator(place)
+            assert links.evaluate_all("all => all.map(one => one.hash)") == sections
+        page.locator(".menu > summary").click()
+        for link in page.locator(".menu a").all():
+            box = link.bounding_box()
+            assert 0 <= box["x"] and box["x"] + box["width"] <= width
+        page.locator(".menu a").last.click()
+        assert page.locator(".menu nav").is_hidden()
+        assert page.locator(sections[-1]).is_visible()
+
+
+def test_a_row_of_the_verdicts_shows_that_it_opens(browser: Any, address: str) -> None:
+    with _opened(browser, address) as page:
+        row = page.locator("#claim-pt-empty-cache > summary")
+        assert row.evaluate("row => getComputedStyle(row).cursor") == "pointer"
+        marker = "row => getComputedStyle(row, '::before').content"
+        assert row.evaluate(marker) == '"▸"'
+        row.click()
+        assert row.evaluate(marker) == '"▾"'
+
+
+def test_a_card_says_on_hover_on_how_little_it_rests(browser: Any, address: str) -> None:
+    with _opened(browser, address) as page:
+        card = page.locator(".cards a[title]").first
+        assert "reading" in card.get_attribute("title")
+        page.get_by_role("button", name="中文").click()
+        assert "读" in card.get_attribute("title")
+
+
+def test_a_phone_shows_every_picture_whole(browser: Any, address: str) -> None:
+    with _opened(browser, address, viewport={"width": 390, "height": 844}) as page:
+        page.add_style_tag(content=LAID_OUT)
+        for box in page.locator(".fig .box").all():
+            assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
+            texts = box.locator("svg.phone text").evaluate_all(
+                "all => all.map(t => t.getBoundingClientRect()).filter(r => r.width)"
+                ".map(r => [r.left, r.right, r.height])"
+            )
+            assert texts
+            for left, right, height in texts:
+                assert 0 <= left and right <= 390 and height >= 7
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

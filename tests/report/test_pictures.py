@@ -10,6 +10,9 @@ from pathlib import Path
 
 from allocmark.report.pictures import INK, PALETTE
 from allocmark.report.plots import pictures
+from allocmark.report.tables import fragmentation as fragmentation_tables
+from allocmark.report.webpage import layout
+from allocmark.schema.figure import Figure
 from allocmark.store.frame import load
 from allocmark.store.panel import Panel, panels
 from tests.support import report_samples as samples
@@ -37,11 +40,45 @@ def test_each_picture_is_svg_with_its_data(tmp_path: Path) -> None:
     made = {picture.id: picture for picture in pictures(_panel(tmp_path))}
     assert list(made) == ["latency", "waste", "memory", "flow", "context", "streams"]
     for picture in made.values():
-        assert ET.fromstring(picture.svg).tag == "{http://www.w3.org/2000/svg}svg"
-        assert "<dc:date>" not in picture.svg
+        for svg in (picture.svg, picture.phone_svg):
+            assert ET.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
+            assert "<dc:date>" not in svg
     lines = list(csv.reader(made["waste"].csv.splitlines()))
     assert lines[0] == ["subject", "workload", "value"]
     assert ["torch-native", "training", "0.1"] in lines
+
+
+def test_the_lead_picture_is_the_smallest_capacity_over_the_live_peak(tmp_path: Path) -> None:
+    ratios = {"torch-native": 1.5, "tf-growth": 1.25, "torch-split256": 3.0}
+    for subject, ratio in ratios.items():
+        found = Figure(
+            "capacity_ratio", "ratio", "sampled", "ballast", {"workload": "training"}, ratio
+        )
+        missed = replace(found, axes={"workload": "uniform"}, value=None, reason="too long")
+        samples.put(tmp_path, samples.document("capacity", subject, [found, missed]))
+    (picture,) = pictures(_panel(tmp_path))
+    assert picture.id == layout.FIRST_PICTURES[0] == "capacity"
+    lines = list(csv.reader(picture.csv.splitlines()))
+    # Of what was not measured there is no dot; settings that few people use are left to the table.
+    assert lines == [
+        ["workload", "subject", "ratio"],
+        ["training", "tf-growth", "1.25"],
+        ["training", "torch-native", "1.5"],
+    ]
+    for svg in (picture.svg, picture.phone_svg):
+        assert "torch-native" in svg and "tf-growth (BFC)" in svg
+        assert "split256" not in svg and "uniform" not in svg
+
+
+def test_the_heat_map_has_the_order_of_its_table(tmp_path: Path) -> None:
+    samples.everything(tmp_path)
+    made = {picture.id: picture for picture in pictures(_panel(tmp_path))}
+    texts = re.findall(r"<text[^>]*>([^<]+)<", made["waste"].svg)
+    table = fragmentation_tables.tables(_panel(tmp_path), ())[0]
+    workloads = [str(heading) for heading in table.columns[1:]]
+    subjects = [str(row[0].text) for row in table.rows]
+    assert [text for text in texts if text in workloads] == workloads
+    assert [text for text in texts if text in subjects] == subjects
 
 
 def test_the_same_panel_gives_the_same_pictures(tmp_path: Path) -> None:
@@ -70,8 +107,9 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     # The folder's name cannot hold a slash; the document may say anything.
     samples.put(tmp_path, replace(made, subject=hostile.replace("/", "")))
     for picture in pictures(_panel(tmp_path)):
-        assert "<script" not in picture.svg
-        ET.fromstring(picture.svg)
+        for svg in (picture.svg, picture.phone_svg):
+            assert "<script" not in svg
+            ET.fromstring(svg)
 
 
 def test_emulated_pictures_say_so(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ START = Message(".cuda() asks for bytes")
 NOT_MEASURED = Message("not measured")
 _FOUND = "split"
 """The step that follows where a block is found."""
-_WIDTH, _HEIGHT, _LEVEL = 5.2, 0.6, 1.0
+_WIDTH, _HEIGHT, _NARROW_HEIGHT, _LEVEL = 5.2, 0.6, 0.78, 1.0
 _LABEL_X = _WIDTH / 2 + 0.15
 _FOUND_X = 8.4
 
@@ -50,8 +50,8 @@ def flow_chart(panel: Panel) -> Picture | None:
         }
     )
 
-    def paint(axes: Any, _: pd.DataFrame) -> None:
-        _paint(axes, shown)
+    def paint(axes: Any, _: pd.DataFrame, narrow: bool) -> None:
+        _paint(axes, shown, narrow)
 
     return draw(
         "flow",
@@ -59,6 +59,7 @@ def flow_chart(panel: Panel) -> Picture | None:
         data,
         paint,
         (9.0, 11.5),
+        phone_height=11.0,
         about=ABOUT,
         section=flow.TITLE,
         emulated=panel.emulated,
@@ -75,9 +76,10 @@ def _labels(step: Step) -> tuple[Text, Text]:
     free, short = step.shares
     cost: Text = ""
     if isinstance(step.cost, Evidence):
-        cell = step.cost.cell
-        cost = Message("{what}: {text}", what=step.size, text=cell.text) if step.size else cell.text
-        cost = Message("{text} (not settled)", text=cost) if cell.unsettled else cost
+        taken = step.cost.marked
+        cost = Message("takes {text}", text=taken)
+        if step.size:
+            cost = Message("takes {text} for {size}", text=taken, size=step.size)
     if isinstance(free, Evidence) and isinstance(short, Evidence):
         share: Text = Message(
             "{first} of requests; {second} in 1.1 live peaks",
@@ -88,41 +90,52 @@ def _labels(step: Step) -> tuple[Text, Text]:
     return (cost, "") if cost else (NOT_MEASURED, "")
 
 
-def _paint(axes: Any, shown: tuple[Step, ...]) -> None:
+def _paint(axes: Any, shown: tuple[Step, ...], narrow: bool) -> None:
+    """Draw boxes from top to bottom; on a phone figures stand in them, else beside them."""
+    found_x = _WIDTH / 2 + 0.4 if narrow else _FOUND_X
+    height = _NARROW_HEIGHT if narrow else _HEIGHT
     axes.axis("off")
     axes.set(
-        xlim=(-_WIDTH / 2 - 0.2, _FOUND_X + 0.3), ylim=(-_LEVEL * (len(shown) + 0.5), _LEVEL / 2)
+        xlim=(-_WIDTH / 2 - 0.2, found_x + 0.3), ylim=(-_LEVEL * (len(shown) + 0.5), _LEVEL / 2)
     )
-    _box(axes, 0.0, str(START), PALETTE[0])
+    _box(axes, 0.0, height, str(START), PALETTE[0])
     levels = {step.name: -_LEVEL * number for number, step in enumerate(shown, 1)}
     green = PALETTE[2]
     for step in shown:
         level = levels[step.name]
         after = level <= levels[_FOUND]
         if step.name != _FOUND:  # It does not follow the error above it.
-            start, end = level + _LEVEL - _HEIGHT / 2, level + _HEIGHT / 2
+            start, end = level + _LEVEL - height / 2, level + height / 2
             _arrow(axes, (0.0, start), (0.0, end), green if after else INK)
         colour = PALETTE[1] if step.name == "oom" else green if after else PALETTE[0]
-        _box(axes, level, str(step.words), colour)
-        first, second = _labels(step)
-        axes.text(_LABEL_X, level + 0.08, str(first), va="bottom", fontsize=7.5)
-        axes.text(_LABEL_X, level - 0.08, str(second), va="top", fontsize=7.5)
+        first, second = map(str, _labels(step))
+        if narrow:
+            _box(axes, level, height, str(step.words), colour, 0.24 if second else 0.13)
+            places = (-0.02, -0.25) if second else (-0.15, 0.0)
+            for text, below in zip((first, second), places, strict=True):
+                axes.text(0.0, level + below, text, ha="center", va="center", fontsize=7)
+        else:
+            _box(axes, level, height, str(step.words), colour)
+            axes.text(_LABEL_X, level + 0.08, first, va="bottom", fontsize=8.5)
+            axes.text(_LABEL_X, level - 0.08, second, va="top", fontsize=8.5)
         if step.finds:
-            axes.plot((_WIDTH / 2, _FOUND_X), (level, level), color=green, lw=1.2)
+            axes.plot((_WIDTH / 2, found_x), (level, level), color=green, lw=1.2)
     top = max(levels[step.name] for step in shown if step.finds)
-    axes.plot((_FOUND_X, _FOUND_X), (top, levels[_FOUND]), color=green, lw=1.2)
-    _arrow(axes, (_FOUND_X, levels[_FOUND]), (_WIDTH / 2, levels[_FOUND]), green)
+    axes.plot((found_x, found_x), (top, levels[_FOUND]), color=green, lw=1.2)
+    _arrow(axes, (found_x, levels[_FOUND]), (_WIDTH / 2, levels[_FOUND]), green)
 
 
-def _box(axes: Any, y: float, text: str, colour: str) -> None:
+def _box(
+    axes: Any, y: float, height: float, text: str, colour: str, text_above: float = 0.0
+) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     style = "round,pad=0.02,rounding_size=0.12"
-    corner = (-_WIDTH / 2, y - _HEIGHT / 2)
+    corner = (-_WIDTH / 2, y - height / 2)
     axes.add_patch(
-        FancyBboxPatch(corner, _WIDTH, _HEIGHT, boxstyle=style, fc="none", ec=colour, lw=1.4)
+        FancyBboxPatch(corner, _WIDTH, height, boxstyle=style, fc="none", ec=colour, lw=1.4)
     )
-    axes.text(0.0, y, text, ha="center", va="center", fontsize=8.5)
+    axes.text(0.0, y + text_above, text, ha="center", va="center", fontsize=8.5)
 
 
 def _arrow(axes: Any, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:

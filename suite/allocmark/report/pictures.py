@@ -46,17 +46,25 @@ _STYLE: dict[str, Any] = {
 }
 
 
+_PHONE_WIDTH = 4.2
+"""Inches: as wide as a phone shows it, so that its text keeps its size."""
+Paint = Callable[[Any, pd.DataFrame, bool], None]
+"""Draws data on axes; the last argument says whether for a narrow screen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """An SVG and the data it shows; `about` says how to read it.
 
-    `section` is the title of that to which it belongs. `words` are texts of the SVG, which has them
-    in English; what else stands in it is names, numbers and what the record holds.
+    `section` is the title of that to which it belongs. `phone_svg` is the same drawn for a narrow
+    screen: smaller, its legend below. `words` are texts of the SVG, which has them in English; what
+    else stands in it is names, numbers and what the record holds.
     """
 
     id: str
     title: Text
     svg: str
+    phone_svg: str
     csv: str
     about: Text
     section: Text
@@ -67,40 +75,76 @@ def draw(
     name: str,
     title: Text,
     data: pd.DataFrame,
-    paint: Callable[[Any, pd.DataFrame], None],
+    paint: Paint,
     size: tuple[float, float],
     *,
+    phone_height: float,
     about: Text,
     section: Text,
     emulated: bool,
     words: Iterable[Text] = (),
     panels: int = 1,
 ) -> Picture:
-    """Return the picture that `paint` makes of `data` on one pair of axes, or on several."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
+    """Return the picture that `paint` makes of `data` on one pair of axes, or on several.
 
+    `size` and `phone_height` are in inches.
+    """
     if emulated:
         # A picture that is copied away must still say where it is from.
         title = Message("{text} (emulated GPU)", text=title)
-    look: Any = {**mpl.rcParamsDefault, "backend": "svg", **_STYLE}
-    with mpl.rc_context(look):
-        canvas = Figure(figsize=size, layout="constrained")
-        axes = canvas.subplots(1, panels)
-        if panels == 1:
-            axes.set_title(str(title))
-        else:
-            canvas.suptitle(str(title))
-        paint(axes, data)
-        out = io.StringIO()
-        canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": "allocmark"})
-    svg = re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE)
+    svg = _svg(paint, data, size, str(title), panels, False)
+    phone_svg = _svg(paint, data, (_PHONE_WIDTH, phone_height), str(title), panels, True)
     named = data.copy()
     for column in data.columns:
         if not is_numeric_dtype(data[column]):
             named[column] = data[column].astype(str).map(csv_text)
     csv = named.to_csv(index=False, lineterminator="\n")
-    return Picture(name, title, svg, csv, about, section, tuple(words))
+    return Picture(name, title, svg, phone_svg, csv, about, section, tuple(words))
+
+
+def _svg(
+    paint: Paint,
+    data: pd.DataFrame,
+    size: tuple[float, float],
+    title: str,
+    panels: int,
+    narrow: bool,
+) -> str:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    look: Any = {**mpl.rcParamsDefault, "backend": "svg", **_STYLE}
+    with mpl.rc_context(look):
+        canvas = Figure(figsize=size, layout="constrained")
+        axes = canvas.subplots(panels, 1) if narrow else canvas.subplots(1, panels)
+        # On the page the title stands above it; on a phone it would only take room.
+        if panels == 1 and not narrow:
+            axes.set_title(title)
+        elif not narrow:
+            canvas.suptitle(title)
+        paint(axes, data, narrow)
+        out = io.StringIO()
+        canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": "allocmark"})
+    return re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE)
+
+
+def legend(axes: Any, narrow: bool, columns: int = 2, **options: Any) -> None:
+    """Name what is drawn: beside it, on a phone below it, so that no name is out of sight."""
+    if narrow:
+        axes.figure.legend(loc="outside lower left", ncols=columns, fontsize="small", **options)
+    else:
+        axes.figure.legend(loc="outside right upper", **options)
+
+
+def name_lines(axes: Any, ends: Sequence[tuple[str, str, float, float]], narrow: bool) -> None:
+    """Name lines: at their ends where there is room for that, else in a legend below."""
+    if not narrow:
+        return label_ends(axes, ends)
+    from matplotlib.lines import Line2D
+
+    lines = [Line2D([], [], color=colour, label=label) for label, colour, _, _ in ends]
+    axes.figure.legend(handles=lines, loc="outside lower left", ncols=2, fontsize="small")
+    return None
 
 
 def label_ends(axes: Any, ends: Sequence[tuple[str, str, float, float]]) -> None:

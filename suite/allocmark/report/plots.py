@@ -8,9 +8,10 @@ from typing import Any
 import pandas as pd
 
 from allocmark.allocators.tensorflow_gpu import GREEDY, LIMIT
-from allocmark.report import plots_bytes, plots_memory
+from allocmark.report import plots_bytes, plots_capacity, plots_memory
+from allocmark.report.axes import WORKLOAD
 from allocmark.report.flow_chart import flow_chart
-from allocmark.report.pictures import Picture, colours, draw, label_ends
+from allocmark.report.pictures import Picture, colours, draw, label_ends, name_lines
 from allocmark.report.table_spec import select
 from allocmark.report.tables import fragmentation as fragmentation_tables
 from allocmark.report.tables import latency as latency_tables
@@ -34,13 +35,20 @@ _PAIRS = {
     "level": metrics.ALLOCATOR,
     "path": (*_PANELS,),
 }
+_SIZES = (KIB, 32 * KIB, MIB, 32 * MIB, GIB, 32 * GIB)
 _SIZE, _PAIR = Message("size"), Message("median of a pair")
 _WASTE = Message("waste, % of peak reserved")
 
 
 def pictures(panel: Panel) -> list[Picture]:
     """Return the pictures that the results of a panel suffice for."""
-    made = [latency(panel), waste(panel), plots_memory.memory(panel), flow_chart(panel)]
+    made = [
+        plots_capacity.capacity(panel),
+        latency(panel),
+        waste(panel),
+        plots_memory.memory(panel),
+        flow_chart(panel),
+    ]
     made += [plots_bytes.context(panel), plots_bytes.streams(panel), plots_bytes.modes(panel)]
     return [picture for picture in made if picture is not None]
 
@@ -56,7 +64,8 @@ def latency(panel: Panel) -> Picture | None:
     rows = rows[rows["subject"].isin(names)]
     data = _data(rows, ["subject", "path", "bytes", "value", "low", "high", "n"])
 
-    def paint(panels: Any, shown: pd.DataFrame) -> None:
+    def paint(panels: Any, shown: pd.DataFrame, narrow: bool) -> None:
+        named: dict[str, tuple[str, str, float, float]] = {}
         for axes, (path, title) in zip(panels, _PANELS.items(), strict=True):
             axes.set(xscale="log", yscale="log", xlabel=str(_SIZE), title=str(title))
             ends = []
@@ -69,10 +78,14 @@ def latency(panel: Panel) -> Picture | None:
             axes.minorticks_off()  # Hundreds of them, each with a text to be laid out.
             axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ns"))
             if ends:
-                _size_ticks(axes)
+                _size_ticks(axes, 3 if narrow else 1)
                 _whole_decades(axes)
-                label_ends(axes, ends)
+                if not narrow:
+                    label_ends(axes, ends)
+                named |= {end[0]: end for end in ends}
         panels[0].set(ylabel=str(_PAIR))
+        if narrow:
+            name_lines(panels[0], [named[name] for name in names if name in named], narrow)
 
     return draw(
         "latency",
@@ -80,6 +93,7 @@ def latency(panel: Panel) -> Picture | None:
         data,
         paint,
         (11.0, 4.5),
+        phone_height=6.6,
         about=Message(
             "Left: cache hit. Right: cache miss, cudaMalloc is called. The axes differ; the tables "
             "have every allocator."
@@ -100,23 +114,35 @@ def waste(panel: Panel) -> Picture | None:
         return None
     data = _data(rows, ["subject", "workload", "value"])
 
-    def paint(axes: Any, shown: pd.DataFrame) -> None:
+    # The table's order, from which a reader comes.
+    workload = WORKLOAD.ordered(rows["workload"])
+
+    def paint(axes: Any, shown: pd.DataFrame, narrow: bool) -> None:
         import seaborn
 
         square = shown.pivot(index="subject", columns="workload", values="value") * 100
         seaborn.heatmap(
-            square.loc[_ordered(shown["subject"])],
+            square.loc[_ordered(shown["subject"]), sorted(square.columns, key=workload.rank)],
             annot=True,
             fmt=".0f",
             cmap="cividis",
             vmin=0,
-            linewidths=1,
+            vmax=100,
+            linewidths=0 if narrow else 1,
+            annot_kws={"size": 6.5} if narrow else None,
+            cbar=not narrow,
             cbar_kws={"label": str(_WASTE)},
             ax=axes,
         )
         axes.grid(False)
         axes.set(xlabel="", ylabel="")
-        axes.set_xticks(axes.get_xticks(), axes.get_xticklabels(), rotation=35, ha="right")
+        axes.tick_params(labelsize=7 if narrow else 10)
+        turned = 90 if narrow else 35
+        axes.set_xticks(axes.get_xticks(), axes.get_xticklabels(), rotation=turned, ha="right")
+        if narrow:
+            axes.tick_params(axis="x", rotation=90)
+            for text in axes.get_xticklabels():
+                text.set(ha="center")
 
     height = 2.5 + 0.3 * data["subject"].nunique() + _room(data["workload"])
     size = (9.0 + _room(data["subject"]), height)
@@ -126,8 +152,10 @@ def waste(panel: Panel) -> Picture | None:
         data,
         paint,
         size,
+        phone_height=height - 0.6,
         about=Message(
-            "Reserved but not allocated at the peak (%): lower is better, and it is cache too."
+            "Reserved but not allocated at the peak (%), cache included: lower is better. Empty: "
+            "not measured."
         ),
         section=fragmentation_tables.TITLE,
         emulated=panel.emulated,
@@ -157,9 +185,9 @@ def _ordered(names: pd.Series) -> list[str]:
     return sorted(map(str, names.unique()), key=SUBJECT.rank)
 
 
-def _size_ticks(axes: Any) -> None:
+def _size_ticks(axes: Any, every: int) -> None:
     low, high = axes.get_xlim()
-    ticks = [t for t in (KIB, 32 * KIB, MIB, 32 * MIB, GIB, 32 * GIB) if low <= t <= high]
+    ticks = [t for t in _SIZES[::every] if low <= t <= high]
     axes.set_xticks(ticks, [format_bytes(tick) for tick in ticks], minor=False)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from allocmark.report.pictures import Picture, colours, draw, label_ends
+from allocmark.report.pictures import Picture, colours, draw, legend, name_lines
 from allocmark.report.table_spec import select
 from allocmark.report.tables import context as context_tables
 from allocmark.report.tables import streams as streams_tables
@@ -56,7 +56,7 @@ def context(panel: Panel) -> Picture | None:
     labels = [Joined(" ", (Recorded(subject), loading)) for subject, loading in names]
     added = rows.groupby(["subject", "module_loading", "stage"], observed=True)["value"].sum()
 
-    def paint(axes: Any, _: pd.DataFrame) -> None:
+    def paint(axes: Any, _: pd.DataFrame, narrow: bool) -> None:
         left = [0.0] * len(names)
         for stage, colour in colours(stages).items():
             widths = [added.get((*name, stage), 0.0) / MIB for name in names]
@@ -65,7 +65,7 @@ def context(panel: Panel) -> Picture | None:
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         axes.set(xlabel=str(_MIB_BY[meter]))
-        axes.figure.legend(loc="outside right upper")
+        legend(axes, narrow)
 
     height = 1.2 + 0.32 * len(names)
     return draw(
@@ -74,6 +74,7 @@ def context(panel: Panel) -> Picture | None:
         data,
         paint,
         (9.0, height),
+        phone_height=height + 1.0,
         about=Message(
             "What the start of a process adds, from its first call to its first matrix product."
         ),
@@ -99,7 +100,7 @@ def modes(panel: Panel) -> Picture | None:
     points = list(dict.fromkeys(data["point"]))
     names = list(dict.fromkeys(data["mode"]))
 
-    def paint(axes: Any, shown: pd.DataFrame) -> None:
+    def paint(axes: Any, shown: pd.DataFrame, narrow: bool) -> None:
         from matplotlib.ticker import LogLocator
 
         for name, colour in colours(names).items():
@@ -111,7 +112,7 @@ def modes(panel: Panel) -> Picture | None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.minorticks_off()
-        axes.figure.legend(loc="outside right upper")
+        legend(axes, narrow)
 
     return draw(
         "modes",
@@ -119,6 +120,7 @@ def modes(panel: Panel) -> Picture | None:
         data,
         paint,
         (9.0, 4.5),
+        phone_height=4.4,
         about=Message("Tensors are added up to the live peak, then all are dropped."),
         section=tensorflow_policy.TITLE,
         emulated=panel.emulated,
@@ -139,7 +141,7 @@ def streams(panel: Panel) -> Picture | None:
         {"subject": rows["subject"].astype(str), "streams": rows["streams"], "bytes": rows["value"]}
     ).reset_index(drop=True)
 
-    def paint(axes: Any, shown: pd.DataFrame) -> None:
+    def paint(axes: Any, shown: pd.DataFrame, narrow: bool) -> None:
         alike: dict[tuple[tuple[float, float], ...], list[str]] = {}
         for name in sorted(set(shown["subject"]), key=SUBJECT.rank):
             own = shown[shown["subject"] == name]
@@ -156,7 +158,7 @@ def streams(panel: Panel) -> Picture | None:
             axes.plot(*zip(*names[name], strict=True), "o-", color=colour, markersize=4)
             ends.append((name, colour, *names[name][-1]))
         axes.set_ylim(bottom=0)
-        label_ends(axes, ends)
+        name_lines(axes, ends, narrow)
 
     return draw(
         "streams",
@@ -167,6 +169,7 @@ def streams(panel: Panel) -> Picture | None:
         data,
         paint,
         (9.0, 4.0),
+        phone_height=4.6,
         about=Message("Rising: blocks freed on one stream are not reused by others."),
         section=streams_tables.TITLE,
         emulated=panel.emulated,

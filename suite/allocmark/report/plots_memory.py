@@ -9,7 +9,7 @@ import pandas as pd
 from allocmark import allocators
 from allocmark.allocators import tensorflow_gpu
 from allocmark.allocators.torch_caching import DRIVER_POOL, EXPANDABLE, NATIVE
-from allocmark.report.pictures import INK, PALETTE, Picture, draw
+from allocmark.report.pictures import INK, PALETTE, Picture, draw, legend
 from allocmark.report.table_spec import select
 from allocmark.report.tables import fragmentation
 from allocmark.schema.metrics import fragmentation as metrics
@@ -36,7 +36,7 @@ _LOOKS: tuple[tuple[float, Any], ...] = (
 """Width in points and dashes of each line, so that one on another hides neither."""
 
 
-_REQUESTED, _EVENT = Message("requested"), Message("event")
+_REQUESTED, _EVENT = Message("requested"), Message("allocation or free event")
 _RESERVED = Message("GiB reserved")
 
 
@@ -54,7 +54,7 @@ def memory(panel: Panel) -> Picture | None:
     if data is None:
         return None
 
-    def paint(axes: Any, shown: pd.DataFrame) -> None:
+    def paint(axes: Any, shown: pd.DataFrame, narrow: bool) -> None:
         first = shown[shown["subject"] == shown["subject"].iloc[0]]
         requested = first["requested"] / GIB
         axes.fill_between(
@@ -74,7 +74,7 @@ def memory(panel: Panel) -> Picture | None:
                     label=name,
                 )
         axes.set(xlabel=str(_EVENT), ylabel=str(_RESERVED))
-        axes.figure.legend(loc="outside right upper", handlelength=3)
+        legend(axes, narrow, handlelength=3)
 
     longest = max(len(name) for name in names)
     about: Text = Message(
@@ -84,10 +84,11 @@ def memory(panel: Panel) -> Picture | None:
         about = sentences(about, Message("The workload: {what}.", what=description))
     return draw(
         "memory",
-        Message("Reserved against requested memory over the workload {name}", name=workload),
+        Message("Reserved vs requested memory, workload {name}", name=workload),
         data,
         paint,
         (8.0 + min(20.0, 0.08 * max(0, longest - 20)), 3.9),
+        phone_height=4.0,
         about=about,
         section=fragmentation.TITLE,
         emulated=panel.emulated,

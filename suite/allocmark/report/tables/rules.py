@@ -26,7 +26,7 @@ _RULE_COLUMNS = (
     FIGURE,
     VERDICT,
 )
-_TESTED: tuple[tuple[str, str, Message], ...] = (
+TESTED: tuple[tuple[str, str, Message], ...] = (
     (
         "ctx-multiple",
         "stray",
@@ -112,7 +112,7 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
         _RULES,
         Message("Each diagnostic rule, and how it was tested"),
         _RULE_COLUMNS,
-        tuple(_rule(by_id[claim], figure, tested) for claim, figure, tested in _TESTED),
+        tuple(_rule(by_id[claim], figure, tested) for claim, figure, tested in TESTED),
         _ABOUT_RULES,
         leading=True,
     )

@@ -14,13 +14,13 @@ TITLE = Message("The document's statements and their verdicts")
 ORDER = 20
 OF_DOCUMENT = True
 SOURCE = Message(
-    "The statements are those of a widely read engineering note on GPU memory in PyTorch and "
-    "TensorFlow, in our words; sections 3.1 to 3.5 are its."
+    "Statements of an engineering note in Chinese on GPU memory in PyTorch and TensorFlow; section "
+    "numbers refer to that note."
 )
 """Whose statements are judged."""
 _ABOUT = sentences(
     SOURCE,
-    Message("What is not measured here says what is missing."),
+    Message("Unmeasured statements name the missing measurement."),
     Message("≈ stands before a figure that has not settled, or is worked out of one."),
 )
 _RULED = Message("Each verdict is worked out by a rule from figures of this record.")
@@ -30,7 +30,7 @@ _COLUMNS = (
     Message("statement"),
     Message("verdict"),
     Message("when, or why not"),
-    Message("rests on"),
+    Message("evidence"),
     Message("figures"),
     Message("cause"),
     Message("measured again by"),
@@ -56,14 +56,14 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
 
 
 def on_little(judged: Sequence[Judgement]) -> Text:
-    """Return the sentence on how many verdicts rest on little; none where none does."""
+    """Return the sentence on how many verdicts have limited evidence; none where none has."""
     given = sum(one.basis is not None for one in judged)
     few = sum(one.caution is not None for one in judged)
     if not few:
         return ""
     return Message(
-        "{few} of {given} verdicts rest on little: a quick run, or fewer than {least} "
-        "readings in all where figures are not exact. Each of them says so.",
+        "{few} of {given} verdicts have limited evidence: a quick run, or fewer than {least} "
+        "readings.",
         few=str(few),
         given=str(given),
         least=str(FEW_READINGS),

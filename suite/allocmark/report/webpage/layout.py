@@ -7,7 +7,9 @@ import re
 from allocmark.report.page import Part, unique
 from allocmark.system.message import Text
 
-FIRST_PICTURES = ("memory", "waste", "modes", "latency", "context", "streams", "flow")
+FIRST_PICTURES = (
+    *("capacity", "memory", "waste", "modes", "latency", "context", "streams", "flow"),
+)
 """What the first screen shows: the first of these that there is."""
 
 

@@ -8,6 +8,7 @@
   const speak = lang => {
     root.lang = lang;
     document.title = document.body.dataset["title" + (lang === "zh" ? "Zh" : "En")];
+    for (const e of document.querySelectorAll("main [data-title-en]")) e.title = e.dataset["title" + (lang === "zh" ? "Zh" : "En")];
     for (const b of document.querySelectorAll("[data-to]")) b.setAttribute("aria-pressed", b.dataset.to === lang);
   };
   for (const b of document.querySelectorAll("[data-to]"))
@@ -29,6 +30,10 @@
     for (let at = target; at; at = at.parentElement) if (at.localName === "details") at.open = true;
     target.scrollIntoView();
   };
+  const menu = document.querySelector(".menu");
+  const shut = event => { if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false; };
+  addEventListener("click", shut);
+  addEventListener("keydown", event => { if (event.key === "Escape") menu.open = false; });
   addEventListener("hashchange", open);
   open();
 

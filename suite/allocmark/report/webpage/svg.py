@@ -28,18 +28,27 @@ _NUMBER = re.compile(r"-?\d+\.\d{2,}")
 
 
 def inline(picture: Picture, title_id: str) -> Markup:
-    """Return the picture as markup; `title_id` names the element that says what it shows."""
-    svg = _GROUP_ID.sub(r"\1", _LEFT_OUT.sub("", picture.svg))
+    """Return the picture as markup, and the one for phones, of which the style shows one.
+
+    `title_id` names the element that says what it shows.
+    """
+    desk = _inlined(picture, picture.svg, picture.id, title_id)
+    return desk + _inlined(picture, picture.phone_svg, f"{picture.id}-phone", title_id)
+
+
+def _inlined(picture: Picture, drawn: str, name: str, title_id: str) -> Markup:
+    svg = _GROUP_ID.sub(r"\1", _LEFT_OUT.sub("", drawn))
     svg = _BETWEEN.sub("><", svg.strip())
     # All pictures of a page share one space of names.
-    svg = _ID.sub(rf'id="{picture.id}-\1"', svg)
-    svg = _USED.sub(rf"\1{picture.id}-\2", svg)
+    svg = _ID.sub(rf'id="{name}-\1"', svg)
+    svg = _USED.sub(rf"\1{name}-\2", svg)
     svg = svg.replace(INK.lower(), "var(--ink)")
     svg = _PATH.sub(lambda m: m[1] + _shorter(m[2]) + m[3], svg)
     # The title stands as a heading above it.
     words: dict[str, Text] = {str(word): word for word in picture.words} | {str(picture.title): ""}
     svg = _TEXT.sub(lambda m: _both(m, words), svg)
-    labelled = rf'\1 role="img" aria-labelledby="{escape(title_id)}"'
+    css = "phone" if drawn is picture.phone_svg else "desk"
+    labelled = rf'\1 class="{css}" role="img" aria-labelledby="{escape(title_id)}"'
     return Markup(_SIZE.sub(labelled, svg, count=1))
 
 

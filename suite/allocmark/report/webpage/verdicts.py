@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from allocmark.claims import catalog
-from allocmark.claims.core.claim import Headline, Judgement, Ruling, count_rulings, decided
+from allocmark.claims.core.claim import (
+    Evidence,
+    Headline,
+    Judgement,
+    Ruling,
+    count_rulings,
+    decided,
+)
+from allocmark.report.key_figure import key_figure
 from allocmark.report.tables.verdicts import none_decided, on_little
 from allocmark.report.webpage.markup import html
 from allocmark.store.csv_text import number
@@ -43,20 +51,28 @@ class HeadlineView:
     what: Markup
     text: str
     raw: str
-    caution: Markup | None
+    caution: Text | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """A row of the verdicts: what was judged, and the figure that stands in the row."""
+
+    judged: Judgement
+    key: Evidence | None
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictsView:
     """All of it, in the order given.
 
-    `on_little` says how many verdicts rest on little, nothing where none does; `none` what is said
-    instead of the tally where no statement is decided.
+    `on_little` says how many verdicts have limited evidence, nothing where none has; `none` what is
+    said instead of the tally where no statement is decided.
     """
 
     headlines: tuple[HeadlineView, ...]
     tally: Mapping[Ruling, int]
-    claims: Sequence[Judgement]
+    claims: Sequence[ClaimView]
     wrong: Sequence[Judgement]
     on_little: Text
     none: Text
@@ -67,7 +83,7 @@ def verdicts(judged: Sequence[Judgement]) -> VerdictsView:
     return VerdictsView(
         headlines=tuple(map(_headline, catalog.headlines(judged))) if judged else (),
         tally=count_rulings(judged),
-        claims=judged,
+        claims=[ClaimView(one, key_figure(one)) for one in judged],
         wrong=[one for one in judged if one.verdict.ruling is Ruling.FAILS],
         on_little=on_little(judged),
         none=none_decided(judged) if judged and not decided(judged) else "",
@@ -83,7 +99,7 @@ def _headline(one: Headline) -> HeadlineView:
         what=Markup(html(one.what).replace(" %", "\u00a0%")),
         text=f"{figure} ×" if cell.unit == "ratio" else figure,
         raw=number(cell.value),
-        caution=None if one.caution is None else html(one.caution),
+        caution=one.caution,
     )
 
 

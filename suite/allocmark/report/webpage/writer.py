@@ -61,6 +61,8 @@ def render(
     title = Joined(" · ", (shown.title, part.title))
     text: str = _template().render(
         language=language,
+        languages=LANGUAGES,
+        said=lambda text, each: visible(rendered(text, each)),
         titles={each: rendered(title, each) for each in LANGUAGES},
         title=shown.title,
         source=SOURCE,
