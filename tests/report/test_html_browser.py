@@ -170,7 +170,7 @@ def test_the_contents_show_every_section(browser: Any, address: str, width: int)
         page.locator(".menu > summary").click()
         for link in page.locator(".menu a").all():
             box = link.bounding_box()
-            assert 0 <= box["x"] and box["x"] + box["width"] <= width
+            assert box["x"] >= 0 and box["x"] + box["width"] <= width
         page.locator(".menu a").last.click()
         assert page.locator(".menu nav").is_hidden()
         assert page.locator(sections[-1]).is_visible()
@@ -205,7 +205,7 @@ def test_a_phone_shows_every_picture_whole(browser: Any, address: str) -> None:
             )
             assert texts
             for left, right, height in texts:
-                assert 0 <= left and right <= 390 and height >= 7
+                assert left >= 0 and right <= 390 and height >= 7
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -76,8 +76,8 @@ def capacity(panel: Panel) -> Picture | None:
         (8.0, height),
         phone_height=height + 1.0,
         about=Message(
-            "The smallest capacity in which a workload completes, over its live peak: 1 is what the "
-            "program needs. Where a dot is missing, the table says why."
+            "The smallest capacity in which a workload completes, over its live peak: 1 is what "
+            "the program needs. Where a dot is missing, the table says why."
         ),
         section=fragmentation.TITLE,
         emulated=panel.emulated,
