@@ -10,7 +10,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 local = int(os.environ["LOCAL_RANK"])
 torch.cuda.set_device(local)
-dist.init_process_group("nccl")
+dist.init_process_group(sys.argv[1] if len(sys.argv) > 1 else "nccl")
 rank, size = dist.get_rank(), dist.get_world_size()
 device = torch.device("cuda", local)
 stage_module = blocks(2)

@@ -18,7 +18,7 @@ from torch.distributed.tensor.parallel import (
 from torch.distributed.tensor.placement_types import Replicate
 
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-dist.init_process_group("nccl")
+dist.init_process_group(sys.argv[1] if len(sys.argv) > 1 else "nccl")
 mesh = init_device_mesh("cuda", (dist.get_world_size(),), mesh_dim_names=("tp",))
 model = blocks(3)
 plain = {

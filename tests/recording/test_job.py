@@ -57,13 +57,13 @@ def test_distinct_ranks_are_kept_with_those_that_they_stand_for(
     program: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "job.pickle"
-    asked = ["--world-size", "8", "--ranks", "distinct", "--out", str(out)]
+    asked = ["--world-size", "3", "--ranks", "distinct", "--out", str(out)]
     ended = record(*asked, "--", sys.executable, str(program))
     assert (ended.returncode, ended.stdout) == (0, "")
     job = json.loads((tmp_path / "job.job.json").read_text())
     assert {rank: each["alike"] for rank, each in job["ranks"].items()} == {
         "0": [0],
-        "1": [1, 2, 3, 4, 5, 6, 7],
+        "1": [1, 2],
     }
     assert sorted(path.name for path in tmp_path.glob("*.pickle")) == [
         "job.rank0.pickle",
@@ -78,8 +78,8 @@ def test_distinct_ranks_are_kept_with_those_that_they_stand_for(
     replayed = run("replay", str(tmp_path), "--setting", "torch-native", "--format", "json")
     assert replayed.returncode == 0, replayed.stderr
     answer = json.loads(replayed.stdout)
-    assert (answer["ranks_answered_for"], answer["world_size"]) == (8, 8)
-    assert [one["ranks"] for one in answer["ranks"]] == [[0], [1, 2, 3, 4, 5, 6, 7]]
+    assert (answer["ranks_answered_for"], answer["world_size"]) == (3, 3)
+    assert [one["ranks"] for one in answer["ranks"]] == [[0], [1, 2]]
     peaks = [one["settings"][0]["peak_reserved_bytes"] for one in answer["ranks"]]
     assert peaks == [20 << 20, 2 << 20], "rank 0 has more than a small segment holds"
     assert answer["settings"][0]["decided_by"] == "rank 0"

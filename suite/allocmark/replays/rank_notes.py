@@ -32,6 +32,11 @@ def doubts(recording: Recording) -> list[str]:
     ]
     if any("nccl" in group.partition(" ")[0] for group in groups):
         found.append(NCCL_UNKNOWN)
+    if facts.get("computed_values_read"):
+        found.append(
+            "the program read values that a GPU would have computed, and found zeros: what it "
+            "allocates by them (tokens of an expert, sizes by counts) is not in the figures"
+        )
     missing = facts.get("missing", {})
     found += [f"no other rank answered {place}" for place in list(missing)[:_MOST]]
     if len(missing) > _MOST:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import copy
+import ctypes
 import importlib
 import json
 import os
@@ -60,6 +61,7 @@ class _Job:
             "local_rank": int(os.environ.get("LOCAL_RANK", "0")),
             "groups": [" ".join(map(str, group)) for group in self._groups],
             "missing": dict(self._missing),
+            "computed_values_read": _computed_values_read(),
         }
 
     def torch_imported(self, torch: Any) -> None:
@@ -78,9 +80,12 @@ class _Job:
             self.scatter_object_list,
             self.send_object_list,
             self.recv_object_list,
+            self.split_group,
         ):
-            for module in (c10d, torch.distributed):
-                setattr(module, replaced.__name__, replaced)
+            name = replaced.__name__
+            for module in (c10d, torch.distributed, torch.distributed.device_mesh):
+                if hasattr(module, name):
+                    setattr(module, name, replaced)
         for module in (spawn, torch.multiprocessing):
             module.start_processes = _own_workers
 
@@ -115,6 +120,24 @@ class _Job:
             c10d._world.pg_backend_config[group] = str(config)
             self._made(group, str(backend), list(ranks))
         return group, store
+
+    def split_group(
+        self,
+        parent_pg: Any = None,
+        split_ranks: Sequence[Sequence[int]] | None = None,
+        timeout: Any = None,
+        pg_options: Any = None,
+        group_desc: str | None = None,
+    ) -> Any:
+        """Make the group that this rank is in of those that a group is split into, None in none."""
+        parent = parent_pg or self._c10d._get_default_group()
+        ranks_of = self._c10d.get_process_group_ranks(parent)
+        for split in split_ranks or ():
+            ranks = sorted(ranks_of[rank] for rank in split)
+            if self._rank in ranks:
+                named = {"backend": self._c10d.get_backend(parent), "group_desc": group_desc}
+                return self._c10d.new_group(ranks, timeout, **named)
+        return None
 
     def _made(self, group: Any, backend: str, ranks: list[int]) -> None:
         if not self._groups:
@@ -219,6 +242,15 @@ def _listed(ranks: Sequence[int]) -> str:
     if list(ranks) == list(even):
         return f"{even.start}:{even.stop}:{step}"
     return ",".join(map(str, ranks))
+
+
+def _computed_values_read() -> bool:
+    """Say whether the emulated driver gave zeros for what a GPU would have computed."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        return bool(driver.allocmark_emulator_computed_copied())
+    except (OSError, AttributeError):  # No driver, or a real one.
+        return False
 
 
 def _own_workers(*_args: Any, **_more: Any) -> NoReturn:
