@@ -90,33 +90,47 @@ def test_the_table_shows_what_the_second_process_got() -> None:
 
 def test_the_calls_that_create_a_context_are_those_of_the_record() -> None:
     said = _said(judged("ctx-trigger"))
-    assert "2 of 3 calls do: cudaMalloc, torch.cuda.mem_get_info." in said
+    assert "1 of 2 calls of the runtime do. Not so cudaGetDeviceCount." in said
 
-    def created(subject: str, call: str, value: int) -> tuple[At, float]:
-        return at("context", subject, "context_created", call=call), value
+    def created(call: str, value: int) -> tuple[At, float]:
+        return at("context", "runtime", "context_created", call=call), value
 
-    other = [created("runtime", "cudaMalloc", 0), created("torch", "torch.cuda.mem_get_info", 0)]
-    said = _said(judged("ctx-trigger", [*other, created("runtime", "cudaGetDeviceCount", 1)]))
-    assert "1 of 3 calls do: cudaGetDeviceCount." in said
-    assert "cudaMalloc" not in said
+    said = _said(
+        judged("ctx-trigger", [created("cudaMalloc", 0), created("cudaGetDeviceCount", 1)])
+    )
+    assert "1 of 2 calls of the runtime do. Not so cudaMalloc." in said
+
+
+def test_a_context_is_taken_apart_by_the_slopes_of_its_limits() -> None:
+    said = _said(judged("ctx-cause"))
+    # 4,158 MiB for 15.75 KiB: 264 MiB for each KiB of the default stack, a KiB for each thread.
+    assert "Of 670 MiB, 264 MiB are the stacks of 270,336 threads" in said
+    assert "and 8 MiB the kernels' heap" in said
+    assert "what the other 398 MiB are" in said
 
 
 def _alone(root: Path, probe: str, claim: str, figures: Any, **document: Any) -> Verdict:
     """Return the verdict on a claim from one document."""
     report_samples.put(root, report_samples.document(probe, NATIVE, figures, **document))
+    return _on(root, claim)
+
+
+def _on(root: Path, claim: str) -> Verdict:
     (panel,) = panels(load(root))
     return verdict_on(next(one for one in catalog.claims() if one.id == claim), panel)
 
 
 def test_a_call_that_failed_is_named(tmp_path: Path) -> None:
     made = [
-        samples.figure(at("context", NATIVE, "context_created", call=call), value)
-        for call, value in (("cuMemAlloc", 0), ("cuInit", 0), ("cudaMalloc", 1))
+        samples.figure(at("context", "runtime", "context_created", call=call), value)
+        for call, value in (("cudaMemGetInfo", 0), ("cudaGetDevice", 0), ("cudaMalloc", 1))
     ]
     made[0] = replace(made[0], flags=(flags.CALL_FAILED,))
-    said = _said(_alone(tmp_path, "context", "ctx-trigger", made))
-    assert "1 of 3 calls do: cudaMalloc." in said
-    assert said.endswith("these failed: cuMemAlloc.")
+    put = report_samples.document("context", "runtime", made)
+    report_samples.put(tmp_path, put)
+    said = _said(_on(tmp_path, "ctx-trigger"))
+    assert "1 of 3 calls of the runtime do." in said
+    assert said.endswith("Of these failed: cudaMemGetInfo.")
 
 
 def test_requests_to_the_driver_are_not_called_calls() -> None:

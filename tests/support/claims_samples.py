@@ -88,6 +88,7 @@ def _context() -> dict[At, float]:
             total("torch", "context", "EAGER", 1250),
             total("torch", "first matrix product", "LAZY", 710),
             total("torch", "first matrix product", "EAGER", 1764),
+            limited("default", 0, 670),
             limited("stack", 256, 472),
             limited("stack", 16384, 4630),
             limited("heap", 64 * MIB, 726),

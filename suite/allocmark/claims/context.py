@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
@@ -9,15 +10,18 @@ from allocmark.claims.core.derivations import difference, positives
 from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
 from allocmark.claims.shared.rows import metered, metered_rows
 from allocmark.schema.flags import CALL_FAILED
-from allocmark.schema.metrics import context
+from allocmark.schema.metrics import context, multi_gpu
 from allocmark.store.table import flags_of, spread
 from allocmark.system.message import Joined, Message, Text, sentences
-from allocmark.system.units import GIB, MIB
+from allocmark.system.units import MIB
 
 SEVERAL_HUNDRED = 200 * MIB
 _HUNDRED = 100 * MIB
-_SMALL_CARD = 8 * GIB
-_STACK_OVER_BOOKKEEPING = 10.0
+_TABLES_SHARE = 0.1
+"""What is less of a context decides nothing of its cause."""
+_NO_TABLE = Message(
+    "No table grows with them; one that is reserved in advance would not show here."
+)
 _ALIKE = 0.1
 
 
@@ -33,7 +37,7 @@ def total(
     Claim,
     id="ctx-exists",
     place=(Section.CONTEXT, 1),
-    statement=Message("Any CUDA use first creates a context that takes device memory of its own."),
+    statement=Message("A CUDA context takes device memory of its own."),
     experiments=(context.EXPERIMENT,),
     on_context=True,
 )
@@ -51,32 +55,32 @@ def _exists(evidence: EvidenceCollector) -> Verdict:
     Claim,
     id="ctx-trigger",
     place=(Section.CONTEXT, 2),
-    statement=Message("Any CUDA call creates the context."),
+    statement=Message("Any CUDA use first creates the context."),
     experiments=(context.EXPERIMENT,),
     on_context=True,
 )
 def _trigger(evidence: EvidenceCollector) -> Verdict:
-    rows = evidence.required_rows(context.CONTEXT_CREATED)
-    what = Message("calls that create a context")
+    # Each call of the runtime reaches the driver or says that it failed; not so torch's.
+    rows = evidence.required_rows(context.CONTEXT_CREATED, subject=context.RUNTIME)
+    what = Message("calls of the runtime that create a context")
     creating = evidence.derive("creating", what, positives, rows, "calls")
     tried = evidence.count("tried", Message("calls tried"), rows, "calls")
-    names = [str(row["call"]) for row in rows if row > 0]
+    others = [str(row["call"]) for row in rows if row == 0.0]
     # That a call which raised created no context says less than of the others.
     failed = [
         str(row["call"]) for row in rows if row == 0.0 and CALL_FAILED in flags_of(row.record)
     ]
-    condition = Message("{creating} of {tried} calls do.")
-    if names:
-        condition = Message("{creating} of {tried} calls do: {names}.", names=_list(names))
-    rest: Text = ""
+    rest: list[Text] = []
+    if others:
+        rest.append(Message("Not so {names}.", names=_list(others)))
     if failed:
-        rest = Message("Of those that do not, these failed: {names}.", names=_list(failed))
+        rest.append(Message("Of these failed: {names}.", names=_list(failed)))
     return evidence.verdict(
         Ruling.of(creating == tried, in_part=creating > 0),
-        sentences(condition, rest),
+        sentences(Message("{creating} of {tried} calls of the runtime do."), *rest),
         Message(
             "The runtime creates a context in the first call that works in one, be it a question "
-            "or a request; the driver's own functions do only where they are told to."
+            "or a request; questions about the machine need none."
         ),
     )
 
@@ -134,8 +138,6 @@ def _contents(evidence: EvidenceCollector) -> Verdict:
 def _size(evidence: EvidenceCollector) -> Verdict:
     row = total(evidence, context.DRIVER, context.CONTEXT)
     bare = evidence.show("bare", Message("a bare context"), row)
-    what = Message("its share of an 8 GiB card")
-    evidence.derive("share", what, lambda rows: rows[0] / _SMALL_CARD, [row], "share")
     what = Message("torch after a kernel and a matrix product")
     evidence.show("torch", what, total(evidence, context.TORCH, context.PRODUCT))
     what = Message("the same with EAGER module loading")
@@ -162,29 +164,72 @@ def _size(evidence: EvidenceCollector) -> Verdict:
     on_context=True,
 )
 def _cause(evidence: EvidenceCollector) -> Verdict:
-    rows = metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, limit=context.STACK)
-    what = Message("what the stack limit alone moves")
-    stack = evidence.derive("stack", what, spread, rows, "bytes")
-    rows = metered_rows(evidence, context.LIVE_BYTES)
-    most = max(rows, key=lambda row: (row["count"], row["bytes"]))
+    rows = metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, limit=context.DEFAULT)
+    total_bytes = evidence.show("total", Message("a context that has run a kernel"), rows[0])
+    stack, heap = (
+        _ends(metered_rows(evidence, context.LIMITED_CONTEXT_BYTES, 2, limit=limit))
+        for limit in (context.STACK, context.HEAP)
+    )
+    of_stack, of_heap = _by_limit(stack), _by_limit(heap)
+    what = Message("of it the kernels' stack")
+    evidence.derive("stack", what, lambda rows: of_stack(*rows[0]), [(rows[0], *stack)], "bytes")
+    what = Message("threads that have a stack")
+    evidence.derive("threads", what, lambda rows: _slope(stack, rows[0]), [stack], "count")
+    what = Message("of it the kernels' heap")
+    evidence.derive("heap", what, lambda rows: of_heap(*rows[0]), [(rows[0], *heap)], "bytes")
+
+    def neither(groups: Sequence[Sequence[float]]) -> float:
+        made, *ends = groups[0]
+        return made - of_stack(made, *ends[:2]) - of_heap(made, *ends[2:])
+
+    what = Message("of it neither")
+    rest = evidence.derive("rest", what, neither, [(rows[0], *stack, *heap)], "bytes")
+    live = metered_rows(evidence, context.LIVE_BYTES)
+    most = max(live, key=lambda row: (row["count"], row["bytes"]))
     requested = float(most["count"] * most["bytes"])
     what = Message("taken beyond what was asked for, with the most live allocations")
-    bookkeeping = evidence.derive(
-        "bookkeeping", what, lambda rows: rows[0] - requested, [most], "bytes"
-    )
+    beyond = evidence.derive("beyond", what, lambda rows: rows[0] - requested, [most], "bytes")
     evidence.axis("count", Message("live allocations then"), most, "count")
-    refuted = stack > _STACK_OVER_BOOKKEEPING * max(bookkeeping, 1.0)
+    grows = beyond > _TABLES_SHARE * total_bytes
+    explained = rest < _TABLES_SHARE * total_bytes
+    ruling = Ruling.IN_PART if grows else Ruling.FAILS if explained else Ruling.UNDECIDED
     return evidence.verdict(
-        Ruling.of(False, in_part=not refuted),
-        Message(
-            "{count} live allocations take {bookkeeping} beyond their own bytes, while the stack "
-            "limit alone moves the context by {stack}."
+        ruling,
+        sentences(
+            Message(
+                "Of {total}, {stack} are the stacks of {threads} threads and {heap} the kernels' "
+                "heap; nothing measured tells what the other {rest} are."
+            ),
+            Message("{count} live allocations take {beyond} beyond their own bytes."),
+            "" if grows else _NO_TABLE,
         ),
         Message(
-            "The size follows from what kernels may need (a stack for each thread that can be "
-            "resident, heap, code), not from tables of allocations. What is left when all limits "
-            "are smallest is not told apart."
+            "Every thread that can be resident on the GPU has a stack of its own, as large as the "
+            "limit in force."
         ),
+    )
+
+
+def _slope(ends: Sequence[Row], values: Sequence[float]) -> float:
+    """Return the bytes that a byte of a limit costs, between its lowest and highest value."""
+    low, high = (float(row["limit_bytes"]) for row in ends)
+    return (values[1] - values[0]) / (high - low)
+
+
+def _by_limit(ends: Sequence[Row]) -> Callable[[float, float, float], float]:
+    """Return what a context has because of a limit: from its bytes, and those at both ends."""
+
+    def of_limit(made: float, *values: float) -> float:
+        return made - values[0] + float(ends[0]["limit_bytes"]) * _slope(ends, values)
+
+    return of_limit
+
+
+def _ends(rows: Sequence[Row]) -> tuple[Row, Row]:
+    """Return the rows of the lowest and the highest limit."""
+    return (
+        min(rows, key=lambda row: row["limit_bytes"]),
+        max(rows, key=lambda row: row["limit_bytes"]),
     )
 
 
@@ -195,7 +240,7 @@ def _cause(evidence: EvidenceCollector) -> Verdict:
     statement=Message(
         "Several processes at a few hundred MB each point to contexts created repeatedly."
     ),
-    experiments=(context.EXPERIMENT,),
+    experiments=(context.EXPERIMENT, multi_gpu.EXPERIMENT),
     on_context=True,
 )
 def several_contexts(evidence: EvidenceCollector) -> Verdict:
@@ -206,13 +251,15 @@ def several_contexts(evidence: EvidenceCollector) -> Verdict:
     evidence.axis("processes", Message("processes then"), most, "processes")
     own = abs(many - one) <= _ALIKE * one
     return evidence.verdict(
-        Ruling.of(many >= SEVERAL_HUNDRED and own),
+        Ruling.of(False, in_part=many >= SEVERAL_HUNDRED and own),
         sentences(
             Message(
-                "{processes} idle processes hold {many} each, as one alone does ({one}). One for "
-                "each process is the least there can be: it is no fault by itself."
+                "{processes} idle processes hold {many} each, as one alone does ({one}): several "
+                "such figures are several contexts. One for each process is the least there can "
+                "be, and no sign of one too many."
             ),
             _used(evidence),
+            _stray(evidence),
         ),
         Message("Processes share no context: each pays for its own in full."),
     )
@@ -231,4 +278,19 @@ def _used(evidence: EvidenceCollector) -> Text:
     return Message(
         "A first tensor, kernel and matrix product add {used} in torch: a few hundred MB need not "
         "be idle contexts."
+    )
+
+
+def _stray(evidence: EvidenceCollector) -> Text:
+    """Return what contexts that nobody wanted take, where several GPUs were measured."""
+    rows = [row for row in evidence.rows(multi_gpu.STRAY_BYTES) if row > 0]
+    if not rows:
+        return Message("Contexts made by mistake on another GPU were not measured here.")
+    what = Message("calls that make a context on a GPU that they do not use")
+    evidence.count("stray", what, rows, "calls")
+    what = Message("most that one of them takes there")
+    evidence.derive("most_stray", what, max, rows, "bytes")
+    return Message(
+        "A context too many was measured where there are several GPUs: {stray} calls of a program "
+        "that works on GPU 1 make one on GPU 0, of up to {most_stray}."
     )

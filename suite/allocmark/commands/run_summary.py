@@ -60,10 +60,10 @@ def findings(front: Part) -> Iterator[str]:
     if not decided(judged):
         yield str(none_decided(judged))
         return
-    counts = count_rulings(judged).items()
+    counts = count_rulings(judged)
     emulated = " on the emulated driver (bytes and counts only)" if front.panel.emulated else ""
-    tally = ", ".join(f"{ruling.words}: {count}" for ruling, count in counts if count)
-    yield f"{len(judged)} statements judged{emulated}: {tally}"
+    tally = ", ".join(f"{ruling.words}: {count}" for ruling, count in counts.items() if count)
+    yield f"{sum(counts.values())} statements judged{emulated}: {tally}"
     rulings = {one.claim.id: one.verdict.ruling for one in judged}
     for one in claims.headlines(judged)[:_FINDINGS]:
         unit = " ×" if one.evidence.cell.unit == "ratio" else ""

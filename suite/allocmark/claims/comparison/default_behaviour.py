@@ -66,6 +66,7 @@ def _tensorflow(evidence: EvidenceCollector) -> Verdict:
 
 OF_BOTH = Claim(
     both(_torch, _tensorflow),
+    composite=True,
     id="cmp-default",
     place=(Section.COMPARISON, 1),
     statement=Message("PyTorch takes memory on demand and reuses it; TensorFlow takes all."),

@@ -60,6 +60,7 @@ def _shared(evidence: EvidenceCollector, subject: str, name: str) -> tuple[float
 
 OF_BOTH = Claim(
     both(_torch, _tensorflow),
+    composite=True,
     id="cmp-process",
     place=(Section.COMPARISON, 5),
     statement=Message(

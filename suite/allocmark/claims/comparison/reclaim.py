@@ -134,6 +134,7 @@ def _when_needed(evidence: EvidenceCollector, idle: bool) -> tuple[bool, Text, T
 
 OF_BOTH = Claim(
     both(_torch, _tensorflow),
+    composite=True,
     id="cmp-reclaim",
     place=(Section.COMPARISON, 8),
     statement=Message("PyTorch gives back late and by hand; TensorFlow by itself but slowly."),

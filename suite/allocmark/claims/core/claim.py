@@ -168,6 +168,8 @@ class Claim:
     published: tuple[str, ...] = ()
     """What was published of it, where figures alone cannot decide: a sentence with its address."""
     first_screen: FirstScreen | None = None
+    composite: bool = False
+    """Two statements that have verdicts of their own: it is shown, and not counted again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +201,8 @@ class Headline:
 
 
 def count_rulings(judgements: Sequence[Judgement]) -> dict[Ruling, int]:
-    """Return how many claims have each ruling, in the order of `Ruling`."""
-    counts = Counter(judgement.verdict.ruling for judgement in judgements)
+    """Return how many claims have each ruling, in the order of `Ruling`, composites left out."""
+    counts = Counter(each.verdict.ruling for each in judgements if not each.claim.composite)
     return {ruling: counts[ruling] for ruling in Ruling}
 
 

@@ -22,14 +22,21 @@ def both(torch: Claim, tensorflow: Claim) -> Rule:
             finally:
                 # What one half shows stays evidence where the other was not measured.
                 evidence.collected += [replace(e, name=f"{prefix}_{e.name}") for e in own.collected]
-        rulings = {half.ruling for half in halves}
         return evidence.verdict(
-            rulings.pop() if len(rulings) == 1 else Ruling.IN_PART,
+            _of_both({half.ruling for half in halves}),
             _joined(halves, lambda half: half.condition),
             _joined(halves, lambda half: half.cause),
         )
 
     return rule
+
+
+def _of_both(rulings: set[Ruling]) -> Ruling:
+    """Return the ruling on the whole: what an undecided half could still turn is undecided."""
+    if len(rulings) == 1:
+        return next(iter(rulings))
+    settled = Ruling.IN_PART in rulings or Ruling.UNDECIDED not in rulings
+    return Ruling.IN_PART if settled else Ruling.UNDECIDED
 
 
 def _joined(halves: list[Verdict], sentence: Callable[[Verdict], Text]) -> Text:

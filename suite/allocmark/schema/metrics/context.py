@@ -11,7 +11,7 @@ _exact = partial(metric, EXPERIMENT, "exact")
 _sampled = partial(metric, EXPERIMENT, "sampled")
 _time = partial(metric, EXPERIMENT, "time")
 
-DRIVER, TORCH = "driver", "torch"
+DRIVER, RUNTIME, TORCH = "driver", "runtime", "torch"
 """Subjects that verdicts rest on."""
 SET_DEVICE, MAKE_STREAM = "torch.cuda.set_device", "torch.cuda.Stream"
 """Values of ``call`` of which the difference is what torch's streams take."""
