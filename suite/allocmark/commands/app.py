@@ -25,9 +25,12 @@ from allocmark.commands.run import run
 from allocmark.emulator.command import COMMAND_FOLLOWS, emulate
 from allocmark.system import command_line
 
-app = command_line.application(
-    name="allocmark", help="How GPU memory is really allocated, measured.", no_args_is_help=True
+ABOUT = (
+    "Say why a job ran out of CUDA memory and which allocator setting would have fitted, "
+    "and measure the allocators of PyTorch, TensorFlow and CUDA."
 )
+
+app = command_line.application(name="allocmark", help=ABOUT, no_args_is_help=True)
 
 
 def _version(is_wanted: bool) -> None:
@@ -36,13 +39,13 @@ def _version(is_wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=ABOUT)
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
     ] = False,
 ) -> None:
-    """How GPU memory is really allocated, measured."""
+    """Take the options that come before a command."""
 
 
 for command in (run, doctor, check, explain, report, compare, fleet, gate, history):

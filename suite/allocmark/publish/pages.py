@@ -47,7 +47,7 @@ def write_pages(docs: Path, out: Path, parts: Sequence[Part]) -> None:
         write_whole(out / name, _relinked(path, names).encode() if is_page else path.read_bytes())
     for path in docs.glob("*.css"):
         shutil.copyfile(path, out / path.name)
-    lines = ["# allocmark", "", "How GPU memory is really allocated, measured.", ""]
+    lines = ["# allocmark", "", f"{_about(docs.parent / 'README.md')}", ""]
     lines += [f"- [{part.title}]({part.name}/{part.entry}): {part.about}" for part in parts]
     found = sorted(docs.glob(f"*{_PAGE}"))
     for title, of_users in (("Start here", True), ("Documentation", False)):
@@ -56,6 +56,14 @@ def write_pages(docs: Path, out: Path, parts: Sequence[Part]) -> None:
         lines += ["", f"## {title}", ""] if own else []
         lines += [f"- [{_title(path)}]({path.name})" for path in own]
     write_whole(out / "index.md", ("\n".join(lines) + "\n").encode())
+
+
+def _about(readme: Path) -> str:
+    """Return the paragraph of a README that says what it is, nothing where there is none."""
+    if not readme.is_file():
+        return ""
+    _, about, *_ = [*readme.read_text("utf-8").split("\n\n"), "", ""]
+    return about
 
 
 def make_site(config: Path, pages: Path, out: Path) -> None:
