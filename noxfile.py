@@ -74,6 +74,16 @@ def slurm(session: nox.Session) -> None:
     session.run(*_START, "test", *words, env={"ALLOCMARK_TEST_SLURM": "1"}, external=True)
 
 
+@nox.session(venv_backend="none", name="nightly-rehearsal")
+def nightly_rehearsal(session: nox.Session) -> None:
+    """Do three nights of both lanes on the emulated driver, a regression planted in the third.
+
+    Makes their environments, gigabytes in all, and removes them.
+    """
+    words = ("tests/end_to_end/test_nightly_rehearsal.py", "-n", "0", *session.posargs)
+    session.run(*_START, "test", *words, env={"ALLOCMARK_TEST_NIGHTS": "1"}, external=True)
+
+
 @nox.session(venv_backend="none")
 def run(session: nox.Session) -> None:
     """Measure, on the emulated driver where there is no GPU; arguments go to `allocmark run`."""
