@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import product
 from typing import Any
 
@@ -45,19 +45,32 @@ def refuse_unknown(patterns: Iterable[str], params: Mapping[str, Iterable[Iterab
 
 
 def without_part(plan: Plan, share: Share, benchmarks: Mapping[str, Any]) -> set[str]:
-    """Return the names of the benchmarks (as asv keeps them) that have no cell in one stack.
+    """Return the names of the benchmarks (as asv keeps them) that have no cell in one stack."""
+    every = [catalog.experiment(name) for name in experiments_of(benchmarks)]
+    subjects = {each.name: set(plan.subjects_of(share, each)) for each in every}
+    known = {s for e in catalog.in_suite() for s in e.subjects(plan.allocators, PROFILES["full"])}
+    return without_subjects(benchmarks, subjects, known)
 
-    Benchmarks of one module share their subjects.
+
+def experiments_of(benchmarks: Mapping[str, Any]) -> set[str]:
+    """Return the experiments that benchmarks (as asv keeps them) read."""
+    return {benchmark["setup_cache_key"] for benchmark in benchmarks.values()}
+
+
+def without_subjects(
+    benchmarks: Mapping[str, Any], subjects: Mapping[str, Collection[str]], known: Collection[str]
+) -> set[str]:
+    """Return the names of the benchmarks without a cell of these subjects, by experiment.
+
+    Benchmarks of one module share their subjects; `known` are all that there are.
     """
-    every = catalog.in_suite()
-    known = {s for e in every for s in e.subjects(plan.allocators, PROFILES["full"])}
     measured: dict[str, set[str]] = {}
     for name, benchmark in benchmarks.items():
-        experiment = catalog.experiment(benchmark["setup_cache_key"])
-        measured.setdefault(_module(name), set()).update(plan.subjects_of(share, experiment))
+        here = subjects.get(benchmark["setup_cache_key"], ())
+        measured.setdefault(_module(name), set()).update(here)
 
     def has_none(name: str) -> bool:
-        here, named = measured[_module(name)], _values(benchmarks[name]) & known
+        here, named = measured[_module(name)], _values(benchmarks[name]) & {*known}
         return not here or (bool(named) and not named & here)
 
     return {name for name in benchmarks if has_none(name)}

@@ -18,10 +18,10 @@ def history(
 ) -> None:
     """Write asv's site of all stacks in the order first run, with its own search for steps."""
     from allocmark.asv.history import build, publish
-    from allocmark.machine.places import results_folder
+    from allocmark.machine.places import found_project, results_folder
 
     folder = results_folder(results)
     database = out or folder.parent / "build" / "history"
-    for reason in build([folder], database):
+    for reason in build([folder], database, found_project()):
         typer.echo(f"left out: {reason}", err=True)
     typer.echo(publish(database))

@@ -43,7 +43,7 @@ def build(roots: Sequence[Path], project: Path, out: Path, scratch: Path) -> lis
     parts = [Part("report", "index.html", "Report", "tables, pictures, verdicts and comparisons")]
     parts += [*_fleet(results, pages), *_nights(roots, pages)]
     try:
-        left_out += history.build(list(roots), scratch / "history")
+        left_out += history.build(list(roots), scratch / "history", project)
     except AllocmarkError as error:
         left_out.append(f"no history: {error}")
     else:

@@ -161,3 +161,18 @@ def test_a_relative_folder_will_do(
     monkeypatch.chdir(tmp_path)
     build([nights], Path("build/history"))
     assert len(_git(tmp_path / "build/history", "log", "--format=%h")) == 12
+
+
+def test_what_asv_kept_nothing_of_is_made_of_the_documents(tmp_path: Path) -> None:
+    """The committed record has TensorFlow's documents, and asv's files of torch alone."""
+    project = Path(__file__).parents[3]
+    (left_out, *_) = build([project / "results"], tmp_path / "without")
+    assert "tensorflow" in left_out and left_out.endswith("measure it without a filter")
+    assert build([project / "results"], tmp_path / "with", project) == []
+    contents = [
+        json.loads(path.read_bytes())
+        for path in (tmp_path / "with" / "results").glob("*/*-stack.json")
+    ]
+    text = json.dumps([content["results"] for content in contents])
+    assert "tf-growth" in text and "torch-native" in text
+    assert not (project / "results" / "derived").exists()

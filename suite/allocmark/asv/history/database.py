@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from allocmark.asv.history.derived import write_result_files
 from allocmark.asv.history.stacks import TrackedStack, benchmarks_below, stacks_below, untracked
 from allocmark.schema.documents import write_whole
 from allocmark.system.errors import DISK_FULL, AllocmarkError, DiskFullError
@@ -30,29 +31,43 @@ _WHO = "allocmark <allocmark@localhost>"
 _KEPT = ("machine", "gpu", "profile")
 _NO_TAG = re.compile(r"[^A-Za-z0-9.+_-]+")
 _ENV = "stack"
+_DERIVED = "derived"
 
 
-def build(roots: Sequence[Path], folder: Path) -> list[str]:
+def build(roots: Sequence[Path], folder: Path, project: Path | None = None) -> list[str]:
     """Write the database of the results folders `roots` into `folder`, which is new or its own.
 
+    What asv has kept nothing of is made of its documents, where `project` has the benchmarks.
     Returns why any file or stack was left out. Raises `AllocmarkError` where nothing is tracked by
     asv, or `folder` holds something else.
     """
-    stacks, left_out = stacks_below(list(roots))
+    every = list(roots)
+    _clear(folder)
+    stacks, left_out = stacks_below(every)
+    if project is not None and (folders := untracked(every, stacks)):
+        every.append(folder / _DERIVED)
+        left_out += write_result_files(folders, project, every[-1])
+        stacks, more = stacks_below(every)
+        left_out = [*dict.fromkeys([*left_out, *more])]
     if not stacks:
         raise AllocmarkError(
             f"nothing below {', '.join(map(str, roots))} is tracked: measure with `allocmark run`, "
             "without a filter, or name another folder"
         )
-    _clear(folder)
     commits = _commits(folder, stacks)
     results = folder / "results"
     for stack, commit in zip(stacks, commits, strict=True):
         _write_result(results, stack, commit)
-    benchmarks = benchmarks_below(list(roots))
+    benchmarks = benchmarks_below(every)
     _write_json(results / "benchmarks.json", benchmarks)
     _write_json(folder / CONFIG, _configuration())
-    return [*left_out, *untracked(list(roots), stacks)]
+    return [
+        *left_out,
+        *(
+            f"{folder} has no result file of asv: measure it without a filter"
+            for folder in untracked(list(roots), stacks)
+        ),
+    ]
 
 
 def publish(folder: Path) -> Path:

@@ -63,8 +63,8 @@ def stacks_below(roots: list[Path]) -> tuple[list[TrackedStack], list[str]]:
     return order, left_out
 
 
-def untracked(roots: list[Path], stacks: list[TrackedStack]) -> list[str]:
-    """Return why stacks with documents are not in the history: asv has kept nothing of them."""
+def untracked(roots: list[Path], stacks: list[TrackedStack]) -> list[Path]:
+    """Return the folders of documents that are not in the history: asv has kept nothing of them."""
     tracked = {
         (stack.machine, str(stack.content["params"].get("profile")), framework)
         for stack in stacks
@@ -72,7 +72,7 @@ def untracked(roots: list[Path], stacks: list[TrackedStack]) -> list[str]:
     }
     folders = {path.parent for root in roots for path in root.rglob(f"*{SUFFIX}")}
     return [
-        f"{folder} has no result file of asv: measure it without a filter"
+        folder
         for folder in sorted(folders)
         if (folder.parents[1].name, folder.name, framework_of(folder.parent.name)) not in tracked
     ]
