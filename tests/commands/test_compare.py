@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,3 +89,31 @@ def test_two_folders_of_a_thousand_files_are_compared_soon(tmp_path: Path) -> No
     assert found.a.documents == found.b.documents == 1000
     assert len(found.rows) == 50 * 20 * 20
     assert seconds < 12
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        *(
+            (("gate", "--exit-unclear", code), "--exit-unclear")
+            for code in ("256", "-1", "999")  # What an exit status of Linux cannot be.
+        ),
+        (("gate", "--last", "0"), "--last"),
+        (("gate", "--rerun", "-1"), "--rerun"),
+        (("compare", "", ""), "an empty name stands for nothing: name a stack, a file or a folder"),
+        (("compare", "A", ""), "an empty name stands for nothing"),
+        (("gate", "--against", ""), "'' is no folder with results and no stack of"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(
+    words: Sequence[str],
+    told: str,
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where the current folder holds results, which an empty path would be."""
+    monkeypatch.chdir(results)
+    named = [str(results) if word == "A" else word for word in words]
+    assert allocmark(*named, "--results", str(results)) == 2
+    assert told in " ".join(capsys.readouterr().err.replace("│", " ").split())

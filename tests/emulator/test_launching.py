@@ -102,7 +102,8 @@ def test_exit_statuses_pass_through() -> None:
     assert run("import signal; os.kill(os.getpid(), signal.SIGKILL)").returncode == 128 + 9
 
 
-def test_a_terminated_launcher_ends_its_command_and_clears_up() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_an_ended_launcher_ends_its_command_and_clears_up(number: signal.Signals) -> None:
     code = "print(os.environ['ALLOCMARK_EMULATOR_CONFIG'], flush=True); time.sleep(60)"
     code = f"import os, time; {code}"
     with subprocess.Popen(
@@ -115,10 +116,11 @@ def test_a_terminated_launcher_ends_its_command_and_clears_up() -> None:
         lines = iter(process.stdout.readline, "")
         state = next(line for line in lines if line.startswith("state=")).strip()[6:]
         assert Path(state).exists()
-        process.send_signal(signal.SIGTERM)
-        process.stdout.read()
-        assert process.wait(timeout=10) == 128 + signal.SIGTERM
-    assert not Path(state).exists()
+        process.send_signal(number)
+        process.stdout.read()  # To the end of all that could write.
+        killed = number == signal.SIGKILL
+        assert process.wait(timeout=30) == (-number if killed else 128 + number)
+    assert not list(Path(state).parent.glob(f"{Path(state).name}*"))
 
 
 def test_what_a_killed_launcher_left_is_swept() -> None:

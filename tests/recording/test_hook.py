@@ -124,7 +124,7 @@ def test_a_full_disk_is_told_alone_and_by_the_file_asked_for(
     out = tmp_path / "s.pickle"
     _, reports = program(tmp_path, code, out=out)
 
-    def told(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    def told(command: Sequence[str], environment: Mapping[str, str], *_: object) -> int:
         asked = json.loads(environment["ALLOCMARK_RECORD"])
         (Path(asked["reports"]) / "report.1.1").write_text(json.dumps(reports[0]))
         (Path(asked["reports"]) / "report.1.2").write_text("")
@@ -142,7 +142,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that started commands were asked to write; none is."""
     asked: list[str] = []
 
-    def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    def run(command: Sequence[str], environment: Mapping[str, str], *_: object) -> int:
         asked.append(json.loads(environment["ALLOCMARK_RECORD"])["out"])
         return 0
 

@@ -20,7 +20,9 @@ def gate(
     rerun: Annotated[
         int, typer.Option(min=0, help="Measure what is unclear again, up to so many times.")
     ] = 0,
-    exit_unclear: Annotated[int, typer.Option(help="The exit code if it stays unclear.")] = 0,
+    exit_unclear: Annotated[
+        int, typer.Option(min=0, max=255, help="The exit code if it stays unclear.")
+    ] = 0,
     format: Annotated[str, typer.Option(help="text, md, csv or json.")] = "text",
     thresholds: Thresholds = None,
 ) -> None:

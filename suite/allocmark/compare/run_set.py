@@ -109,6 +109,8 @@ def _side(label: str, paths: Sequence[Path], every: Iterable[Document | str]) ->
 
 
 def _files(name: str, results: Path) -> list[Path]:
+    if not name:  # Path("") is the current folder.
+        raise AllocmarkError("an empty name stands for nothing: name a stack, a file or a folder")
     path = Path(name)
     if path.is_file():
         return [path]

@@ -103,6 +103,13 @@ def _auditor(state: Path) -> Path:
     return state.with_name(f"{state.name}-{AUDIT}")
 
 
+def made_for(variables: Mapping[str, str]) -> list[Path]:
+    """Return the files that an emulation with these variables has made."""
+    auditor = Path(variables.get("LD_AUDIT", "").partition(":")[0])
+    state = auditor.name.removesuffix(f"-{AUDIT}")
+    return [auditor, auditor.with_name(state)] if state != auditor.name else []
+
+
 def emulate(
     command: Sequence[str],
     gpu: str | None = None,
@@ -119,7 +126,8 @@ def emulate(
     among the reasons.
     """
     with emulation(gpu, memory_bytes, devices, times) as variables:
-        return foreground.run(command, {**os.environ, **(more or {}), **variables})
+        environment = {**os.environ, **(more or {}), **variables}
+        return foreground.run(command, environment, made_for(variables))
 
 
 @contextlib.contextmanager

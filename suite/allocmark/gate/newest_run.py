@@ -100,10 +100,11 @@ def own_thresholds(results: Path) -> Path | None:
 
 def named(name: str, results: Path) -> list[RecordedRun]:
     """Return the runs of a folder, or of a stack (``stack`` or ``machine/stack``) in `results`."""
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():  # Path("") is the current folder.
         found = runs_below(Path(name))
     else:
         found = [r for r in runs_below(results) if name in (r.stack, f"{r.machine}/{r.stack}")]
     if not found:
-        raise AllocmarkError(f"{name} is no folder with results and no stack of {results}")
+        what = name or "''"
+        raise AllocmarkError(f"{what} is no folder with results and no stack of {results}")
     return found

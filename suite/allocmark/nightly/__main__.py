@@ -26,11 +26,11 @@ def nightly(
     record: Annotated[Path, typer.Option(help="Holds all nights.")] = Path("nightly"),
     scratch: Path = Path("build/nightly"),
     profile: str = "quick",
-    last: Annotated[int, typer.Option(help="Good nights it is held against.")] = 3,
-    rerun: Annotated[int, typer.Option(help="Rounds for what is unclear.")] = 2,
+    last: Annotated[int, typer.Option(min=1, help="Good nights it is held against.")] = 3,
+    rerun: Annotated[int, typer.Option(min=0, help="Rounds for what is unclear.")] = 2,
     thresholds: Path | None = None,
-    exit_unclear: int = EXIT_FINE,
-    exit_regression: int = EXIT_REGRESSION,
+    exit_unclear: Annotated[int, typer.Option(min=0, max=255)] = EXIT_FINE,
+    exit_regression: Annotated[int, typer.Option(min=0, max=255)] = EXIT_REGRESSION,
 ) -> None:
     """Do a night, and print its summary."""
     if filters and "--" not in sys.argv:  # Else a word in the wrong place would narrow a night.

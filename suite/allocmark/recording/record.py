@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from allocmark.emulator.launcher import made_for
 from allocmark.hook import entering
 from allocmark.system import foreground
 from allocmark.system.errors import DISK_FULL, EXIT_UNCLEAR, AllocmarkError, DiskFullError
@@ -61,7 +62,8 @@ def record(
     with tempfile.TemporaryDirectory(prefix="allocmark-record-") as scratch:
         settings = {**asdict(options), "out": str(out), "reports": scratch}
         entered = entering({**(more or {}), _VARIABLE: json.dumps(settings)})
-        status = foreground.run(command, {**os.environ, **entered})
+        leaves = [Path(scratch), *made_for(more or {})]
+        status = foreground.run(command, {**os.environ, **entered}, leaves)
         reports = _reports(Path(scratch))
         started = sorted(path.name.partition(".")[2] for path in Path(scratch).glob("started.*"))
     _give_name(out, reports)
