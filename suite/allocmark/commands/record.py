@@ -31,7 +31,7 @@ def record(
 ) -> None:
     """Run a command with torch's memory history on; write a snapshot at OOM, exit or signal."""
     from allocmark.cuda.driver import visible_devices
-    from allocmark.emulator.launcher import emulation
+    from allocmark.emulator.launcher import emulation, made_for
     from allocmark.recording import job as jobs
     from allocmark.recording.record import DEFAULT, MOST_ENTRIES, RecordOptions
     from allocmark.recording.record import record as record_command
@@ -59,4 +59,4 @@ def record(
         variables = job.variables() if job else {}
         if job and devices is None:
             variables |= stack.enter_context(emulation(devices=job.local_world_size))
-        raise typer.Exit(record_command(command, options, variables))
+        raise typer.Exit(record_command(command, options, variables, made_for(variables)))

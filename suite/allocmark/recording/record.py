@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from allocmark.emulator.launcher import made_for
 from allocmark.hook import entering
 from allocmark.system import foreground
 from allocmark.system.errors import DISK_FULL, EXIT_UNCLEAR, AllocmarkError, DiskFullError
@@ -43,11 +42,15 @@ class RecordOptions:
 
 
 def record(
-    command: Sequence[str], options: RecordOptions, more: Mapping[str, str] | None = None
+    command: Sequence[str],
+    options: RecordOptions,
+    more: Mapping[str, str] | None = None,
+    made: Sequence[Path] = (),
 ) -> int:
     """Run a command and return its exit status; what was written goes to standard error.
 
-    `more` are variables for it (a rank's, an emulated driver's). The status is `EXIT_UNCLEAR` where
+    `more` are variables for it (a rank's, an emulated driver's), `made` the files that these need,
+    to be removed where this process is killed. The status is `EXIT_UNCLEAR` where
     the command succeeded and nothing was written. Raises `AllocmarkError` for a place that cannot
     be written to, one where a recording is already, or a command that cannot be started.
     """
@@ -62,7 +65,7 @@ def record(
     with tempfile.TemporaryDirectory(prefix="allocmark-record-") as scratch:
         settings = {**asdict(options), "out": str(out), "reports": scratch}
         entered = entering({**(more or {}), _VARIABLE: json.dumps(settings)})
-        leaves = [Path(scratch), *made_for(more or {})]
+        leaves = [Path(scratch), *made]
         status = foreground.run(command, {**os.environ, **entered}, leaves)
         reports = _reports(Path(scratch))
         started = sorted(path.name.partition(".")[2] for path in Path(scratch).glob("started.*"))
