@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import allocmark
 from allocmark.recording.importers import reader
+from allocmark.replays.command import progress
 from allocmark.workloads import trace_file
 from allocmark.workloads.event_trace import Trace
 from tests.support import command
@@ -22,6 +24,25 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "t.trace.gz"
     trace_file.write(path, Trace("t", none, np.zeros(1, np.int64), one, none))
     return path
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_makes_room_for_the_answer_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for ended, name in enumerate(("torch-native", "torch-async"), 1):
+        progress(name, ended, 2)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["replayed under torch-native (1 of 2)", "replayed under torch-async (2 of 2)"]
+    terminal = _Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    for ended, name in enumerate(("torch-native", "torch-async"), 1):
+        progress(name, ended, 2)
+    assert terminal.getvalue() == "\x1b[Kreplayed under torch-native (1 of 2)\r\x1b[K\r"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError
 from allocmark.system.units import parse_bytes
 
 _WIDTH = 110
+_ERASE_LINE = "\x1b[K"
+"""As every terminal understands it."""
 
 
 class Writer(Protocol):
@@ -100,8 +102,16 @@ def _as_table(found: ReplayAnswer, verbose: bool = False) -> str:
 
 
 def progress(name: str, ended: int, count: int) -> None:
-    """Say it on standard error, a line each: a file that it goes to shows how far it is."""
-    print(f"replayed under {name} ({ended} of {count})", file=sys.stderr, flush=True)
+    """Say it on standard error, a line each: a file that it goes to shows how far it is.
+
+    On a terminal it is one line, which makes room for the answer.
+    """
+    text = f"replayed under {name} ({ended} of {count})"
+    if sys.stderr.isatty():
+        shown = text if ended < count else ""
+        print(f"{_ERASE_LINE}{shown}", end="\r", file=sys.stderr, flush=True)
+    else:
+        print(text, file=sys.stderr, flush=True)
 
 
 FORMATS: Mapping[str, Writer] = {
