@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +26,8 @@ DRIVER_LIMIT_S, TORCH_LIMIT_S, PEER_LIMIT_S = 9.0, 8.0, 20.0
 """Both parts of one GPU end within 20 s; on an H200 they take a few. GPUs are checked at once."""
 LEFT_BEHIND_BYTES = 16 * MIB
 """What may stay in use after a process: the driver's own start takes 3 MiB of an H200, once."""
+SETTLED_S = 2.0
+"""So long a process that has ended may still be giving its memory back."""
 
 
 def check(results: Sequence[Path]) -> list[Finding]:
@@ -119,7 +122,14 @@ def _left_behind(
     nvml: ModuleType, handle: Any, gpu: int, before: int | None, alone: bool
 ) -> Iterator[Finding]:
     """Say what the check's own processes have left in use; a neighbour may have taken it."""
-    after = nvml_meter.read_or_none(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
+
+    def used() -> int | None:
+        return nvml_meter.read_or_none(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
+
+    end, after = time.monotonic() + SETTLED_S, used()
+    while before and after and after > before + LEFT_BEHIND_BYTES and time.monotonic() < end:
+        time.sleep(0.1)
+        after = used()
     if before is None or after is None:
         yield Finding(gpu, "left behind", "fault", "NVML does not tell the memory in use any more")
         return

@@ -50,13 +50,11 @@ def main(device: int, say: child.Stage) -> dict[str, Any]:
     context_seconds = time.perf_counter() - began
     after = meters.read()
     # The first call of a kind loads what the driver keeps: it must not count as an allocation's.
-    _allocation(0, 2 * _WINDOW_BYTES, driver.memory_info()[0], say)
+    _allocation(0, 2 * _WINDOW_BYTES, say)
     say("cuMemGetInfo")
     free_before, total = driver.memory_info()
-    allocations = [
-        _allocation(number, size, free_before, say)
-        for number, size in enumerate(sizes(free_before))
-    ]
+    every = enumerate(sizes(free_before))
+    allocations = [_allocation(number, size, say) for number, size in every]
     say("cuMemGetInfo at the end")
     return {
         "emulated": is_emulated(),
@@ -70,8 +68,11 @@ def main(device: int, say: child.Stage) -> dict[str, Any]:
     }
 
 
-def _allocation(number: int, size: int, free_bytes: int, say: child.Stage) -> dict[str, Any]:
+def _allocation(number: int, size: int, say: child.Stage) -> dict[str, Any]:
     """Allocate, write, read back and release one block."""
+    say("cuMemGetInfo")
+    # Each time anew: a page that small blocks share may stay with the driver.
+    free_bytes, _ = driver.memory_info()
     say(f"cuMemAlloc of {size} bytes, with {free_bytes} free")
     address, alloc_ns = _timed(lambda: driver.alloc(size))
     taken = free_bytes - driver.memory_info()[0]
