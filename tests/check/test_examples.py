@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -73,6 +74,9 @@ def _gpus(container: dict[str, Any]) -> str:
 
 def test_the_preflight_is_a_pod_that_checks_its_own_gpus(tmp_path: Path) -> None:
     pod = yaml.safe_load(PREFLIGHT.read_text())
+    kubernetes_validate.validate(pod, "1.30", strict=True)
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate({**pod, "spec": {"initContainer": []}}, "1.30", strict=True)
     assert (pod["apiVersion"], pod["kind"]) == ("v1", "Pod")
     (check,), (program,) = pod["spec"]["initContainers"], pod["spec"]["containers"]
     assert _gpus(check) == _gpus(program)
