@@ -6,6 +6,8 @@ import errno
 import gzip
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -291,7 +293,7 @@ def test_a_number_that_is_none_is_a_damaged_file(tmp_path: Path, number: str) ->
         (errno.ENOENT, "is not there any more: measure again"),
     ],
 )
-@pytest.mark.parametrize("call", ["read_bytes", "exists"])
+@pytest.mark.parametrize("call", ["open", "exists"])
 def test_what_cannot_be_read_is_not_called_damaged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str, number: int, sentence: str
 ) -> None:
@@ -311,3 +313,41 @@ def test_the_committed_documents_are_read(pytestconfig: pytest.Config) -> None:
     assert paths and not [found for found in read_all(paths, whole) if isinstance(found, str)]
     for path in paths:
         documents.read(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" + b"[]," * 40_000_000 + b"[]]",
+        b'{"schema":2,"figures":[' + b"{}," * 40_000_000 + b"{}]}",
+        b"0" * 400_000_000,
+    ],
+    ids=["lists", "figures", "digits"],
+)
+def test_a_few_bytes_that_unpack_to_gigabytes_are_refused_before_they_do(
+    tmp_path: Path, text: bytes
+) -> None:
+    """In a process that has no more than a gigabyte of addresses beyond what it begins with."""
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(text, compresslevel=1))
+    code = f"""
+import resource, sys
+from pathlib import Path
+from allocmark.schema import documents
+from allocmark.store import reading
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 30),) * 2)
+path = Path({str(path)!r})
+for skimmed in (False, True):
+    print(*reading.read_all([path], reading.whole, skimmed=skimmed))
+"""
+    suite = Path(documents.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(suite)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = f"{path} unpacks to more than 64 MiB, which no document does: move it out of the results"
+    assert done.stdout.splitlines() == [told, told]

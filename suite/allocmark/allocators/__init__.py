@@ -12,8 +12,10 @@ from pathlib import Path
 from types import ModuleType
 
 from allocmark.allocators.base import Allocator, Capability
+from allocmark.allocators.checked import checked
 from allocmark.system.errors import AllocmarkError, lookup
 
+_NO_ALLOCATORS = ("base", "checked")
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 """A name is that of documents, and a word of command lines and of asv's own files."""
 
@@ -25,7 +27,7 @@ def registry(extra_file: Path | None = None) -> dict[str, Allocator]:
     `AllocmarkError` where it cannot be used, or for a name that is taken or cannot be a file's.
     """
     found: dict[str, Allocator] = {}
-    extra = [] if extra_file is None else _load(extra_file).ALLOCATORS
+    extra = [] if extra_file is None else map(checked, _load(extra_file).ALLOCATORS)
     for allocator in (*_own(), *extra):
         if not _NAME.fullmatch(allocator.name):
             raise AllocmarkError(
@@ -64,7 +66,7 @@ def _own() -> tuple[Allocator, ...]:
     modules = [
         importlib.import_module(f"{__name__}.{info.name}")
         for info in pkgutil.iter_modules(__path__)
-        if info.name != "base"
+        if info.name not in _NO_ALLOCATORS
     ]
     return tuple(allocator for module in modules for allocator in module.ALLOCATORS)
 

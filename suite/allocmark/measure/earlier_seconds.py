@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from allocmark.schema.documents import SUFFIX
+from allocmark.schema.documents import SUFFIX, unpacked
 
 _SECONDS = re.compile(rb'"seconds":([0-9.]+),"series":')
 """A document's own, as `documents.write` orders its keys; reading all of it would take seconds."""
@@ -27,7 +26,7 @@ def earlier_seconds(folders: Iterable[Path], profile: str) -> Mapping[tuple[str,
         paths = [(_age(path), path) for path in folder.glob(f"*/*/{profile}/*{SUFFIX}")]
         for _, path in sorted(paths):
             with suppress(OSError, EOFError, zlib.error):
-                if match := _SECONDS.search(gzip.decompress(path.read_bytes())):
+                if match := _SECONDS.search(unpacked(path.read_bytes()) or b""):
                     experiment, _, subject = path.name.removesuffix(SUFFIX).partition(".")
                     of_folder[experiment, subject] = float(match[1])
         found = of_folder | found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import io
 import json
 import math
 import os
@@ -23,6 +24,7 @@ from typing import Any
 from allocmark.schema.figure import Figure, Series, check_axes
 from allocmark.schema.old_spellings import respelled
 from allocmark.system.errors import DocumentError, NewerDocumentError, UnreadableDocumentError
+from allocmark.system.units import MIB, format_bytes
 
 SCHEMA = 2
 READABLE = (1, SCHEMA)
@@ -40,6 +42,8 @@ _DEEPEST = 20
 _SURROGATES = (b"\\ud", b"\\uD", b"\xed", b"\0")
 """What JSON holds wherever there may be one: escaped, as bytes, or in another encoding."""
 _TOO_DEEP = "it is nested too deep"
+_LARGEST_BYTES = 64 * MIB
+"""Of a document's text, thirty times the largest on record: a few bytes can unpack to gigabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,7 @@ def read(path: Path, loads: Callable[[bytes], Any] = parse) -> Document:
     """
     content = _content(path)
     try:
-        data = loads(well_formed(gzip.decompress(content)))
+        data = loads(well_formed(_unpacked(path, content)))
         if not isinstance(data, dict) or "schema" not in data:
             raise DocumentError(f"{path} is not an allocmark document: move it out of the results")
         if type(data["schema"]) is not int:
@@ -179,6 +183,23 @@ def read(path: Path, loads: Callable[[bytes], Any] = parse) -> Document:
         raise DocumentError(_damaged(path, error)) from error
 
 
+def unpacked(content: bytes) -> bytes | None:
+    """Return the text of a document's bytes, None where it is longer than that of any is."""
+    with gzip.open(io.BytesIO(content)) as stream:
+        text = stream.read(_LARGEST_BYTES + 1)
+    return text if len(text) <= _LARGEST_BYTES else None
+
+
+def _unpacked(path: Path, content: bytes) -> bytes:
+    text = unpacked(content)
+    if text is None:
+        raise DocumentError(
+            f"{path} unpacks to more than {format_bytes(_LARGEST_BYTES)}, which no document does: "
+            "move it out of the results"
+        )
+    return text
+
+
 def _damaged(path: Path, why: object) -> str:
     return f"{path} is damaged ({why}): delete it and measure again"
 
@@ -187,7 +208,8 @@ def _content(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():  # To open a pipe would wait for a writer.
             raise UnreadableDocumentError(f"{path} is not a file: move it out of the results")
-        return path.read_bytes()
+        with path.open("rb") as stream:
+            return stream.read(_LARGEST_BYTES + 1)  # Cut off where it is longer.
     except FileNotFoundError as error:
         raise DocumentError(f"{path} is not there any more: measure again") from error
     except OSError as error:
