@@ -383,6 +383,19 @@ def test_different_gpus_are_a_study() -> None:
     assert as_text(found).splitlines()[1].startswith("! The GPUs differ: this is a study")
 
 
+def test_equals_are_no_different_gpus_and_many_are_another_commands(tmp_path: Path) -> None:
+    """One machine named apart from others of its kind."""
+    for name in ("lab1", "lab2", "lab3", "odd"):
+        facts = {**FACTS, "machine": f"test-gpu-{name}"}
+        put(tmp_path / name.rstrip("123"), document(exact("ooms", 0), facts=facts, run=name))
+    with pytest.raises(AllocmarkError, match="allocmark fleet"):
+        compare(str(tmp_path / "lab"), str(tmp_path / "odd"))
+    other = document(exact("ooms", 1), facts={**FACTS, "machine": "test-gpu-odd"}, run="odd")
+    found = _compared(document(exact("ooms", 0)), other)
+    assert found.study
+    assert as_text(found).splitlines()[1].startswith("! Two machines of one GPU model")
+
+
 def test_damaged_files_are_left_out_and_named(tmp_path: Path) -> None:
     put(tmp_path, document(exact("ooms", 0)))
     (tmp_path / "test-gpu" / STACK / "quick" / "broken.x.json.gz").write_bytes(b"nothing")

@@ -105,4 +105,7 @@ def _why(sets: RunSetPair) -> str:
         series = sorted({" ".join(source.series_id) for source in one.sources})
         probes = sorted({source.document.probe for source in one.sources})
         parts.append(f"{letter} has {', '.join(probes)} of {', '.join(series)}")
+    machines = [{source.machine for source in one.sources} for one in (sets.a, sets.b)]
+    if not machines[0] & machines[1]:
+        return f"{'; '.join(parts)}: `allocmark fleet` holds many machines against each other"
     return f"{'; '.join(parts)}: compare the same profile and experiments"

@@ -142,7 +142,7 @@ class RunSetFacts:
 class Comparison:
     """All that two sides differ in.
 
-    `study`: the GPUs differ (or only one side is emulated), so no difference is a regression.
+    `study`: the machines differ (or only one side is emulated): no difference is a regression.
     `warnings` are said before anything else: conditions that differ, runs that have no end.
     """
 

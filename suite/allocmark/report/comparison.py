@@ -21,6 +21,10 @@ from allocmark.system.units import format_count
 SHOWN = 40
 """So many figures of a verdict are listed for people; CSV and JSON hold all."""
 STUDY = "The GPUs differ: this is a study of two machines, and no difference is a regression."
+EQUALS = (
+    "Two machines of one GPU model: no difference is a regression. Which of many is the odd one, "
+    "`allocmark fleet` says."
+)
 MOVED: tuple[Verdict, ...] = ("worse", "better", "changed")
 _MOST_RUNS = 20
 """More runs a side are no advice."""
@@ -43,7 +47,10 @@ _CSV_COLUMNS = (
 
 def warnings(found: Comparison) -> list[str]:
     """Return what is said before any figure."""
-    return [*([STUDY] if found.study else []), *found.warnings]
+    if not found.study:
+        return list(found.warnings)
+    gpus_differ = any(change.name == "gpu" for change in found.environment)
+    return [STUDY if gpus_differ else EQUALS, *found.warnings]
 
 
 def summary(found: Comparison) -> str:
