@@ -97,9 +97,6 @@ def test_ddp_buckets_are_those_of_the_real_reducer() -> None:
     assert (found["backend"], found["buckets"]) == ("nccl", 10)
     assert "rank 11 of 16 ran alone" in ended.stderr
     assert "No collective brought values" in ended.stderr
-    # A copy of each gradient lies in a bucket, whatever the size of the job.
-    alone = told(emulate("--world-size", "1", "--rank", "0", "--", *words))
-    assert found["allocated"] == alone["allocated"]
 
 
 @needs_torch

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from allocmark.recording import job
 from allocmark.recording.job import chosen, listed
 from allocmark.system.errors import AllocmarkError
 from tests.support.emulation import needs_torch
@@ -20,6 +21,12 @@ rank = int(os.environ["RANK"])
 if rank == 2 and "failing" in sys.argv:
     sys.exit("rank 2 does not like it")
 dist.init_process_group("nccl")
+if rank == 1 and "sent" in sys.argv:
+    told = [None]
+    dist.recv_object_list(told, src=0)
+    print("told", told)
+elif rank == 0:
+    dist.send_object_list([{"shape": 7}], dst=1)
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 kept = torch.empty((2 if rank == 0 else 1) << 20, dtype=torch.uint8, device="cuda")
 print("said by", rank)
@@ -60,8 +67,8 @@ def test_distinct_ranks_are_kept_with_those_that_they_stand_for(
     asked = ["--world-size", "3", "--ranks", "distinct", "--out", str(out)]
     ended = record(*asked, "--", sys.executable, str(program))
     assert (ended.returncode, ended.stdout) == (0, "")
-    job = json.loads((tmp_path / "job.job.json").read_text())
-    assert {rank: each["alike"] for rank, each in job["ranks"].items()} == {
+    made = json.loads((tmp_path / "job.job.json").read_text())
+    assert {rank: each["alike"] for rank, each in made["ranks"].items()} == {
         "0": [0],
         "1": [1, 2],
     }
@@ -89,6 +96,56 @@ def test_distinct_ranks_are_kept_with_those_that_they_stand_for(
     assert "is there already" in again.stderr
 
 
+class Ranks(job._Running):
+    """Ranks of which each waits for what the one before it sends; rank 3 sends nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(job.Job((), 8, None, (), folder / "s.pickle", 2), folder)
+        self.ran: list[int] = []
+        self._folder = folder
+
+    def _run(self, rank: int) -> str | job._Waits:
+        self.ran.append(rank)
+        path = self._folder / f"{rank - 1}.{rank}"
+        if rank and not path.exists():
+            return job._Waits(rank - 1, path)
+        if rank != 3:
+            (self._folder / f"{rank}.{rank + 1}").touch()
+        return f"digest {rank}"
+
+
+def test_those_that_a_rank_waits_for_are_run_first(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path)
+    assert ranks.run([0, 3]) == {0: "digest 0", 3: "digest 3"}
+    assert ranks.ran[-3:] == [1, 2, 3]
+    assert sorted(ranks.ran) == [0, 1, 2, 2, 3, 3]
+    assert not ranks.missing
+    before = list(ranks.ran)
+    assert ranks.run([1, 3]) == {1: "digest 1", 3: "digest 3"}
+    assert ranks.ran == before, "no rank is run twice"
+
+
+def test_a_rank_that_nobody_sends_anything_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ranks = Ranks(tmp_path)
+    assert ranks.run([4]) == {4: "missing 4"}
+    assert ranks.missing == {4}
+    assert "it waits for what rank 3 does not send" in capsys.readouterr().err
+
+
+@needs_torch
+def test_a_rank_finds_the_objects_of_the_one_that_was_run_for_it(
+    program: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "job.pickle"
+    asked = ["--world-size", "2", "--ranks", "1", "--out", str(out)]
+    ended = record(*asked, "--", sys.executable, str(program), "sent")
+    assert ended.returncode == 0, ended.stderr
+    assert "told [{'shape': 7}]" in (tmp_path / "job.rank1.log").read_text()
+    assert [path.name for path in tmp_path.glob("*.pickle")] == ["job.rank1.pickle"]
+
+
 @needs_torch
 def test_a_rank_that_leaves_no_snapshot_is_said_and_the_others_are_kept(
     program: Path, tmp_path: Path
@@ -99,6 +156,6 @@ def test_a_rank_that_leaves_no_snapshot_is_said_and_the_others_are_kept(
     assert ended.returncode == 3
     assert "rank 2 left no snapshot (exit code 1)" in ended.stderr
     assert "rank 2 does not like it" in ended.stderr
-    job = json.loads((tmp_path / "job.job.json").read_text())
-    assert (list(job["ranks"]), job["missing"]) == (["1"], [2])
+    made = json.loads((tmp_path / "job.job.json").read_text())
+    assert (list(made["ranks"]), made["missing"]) == (["1"], [2])
     assert [path.name for path in tmp_path.glob("*.pickle")] == ["job.rank1.pickle"]

@@ -12,6 +12,8 @@ from allocmark.hook import entering
 from allocmark.system.errors import AllocmarkError
 
 VARIABLE = "ALLOCMARK_RANK"
+OBJECTS = "ALLOCMARK_RANK_OBJECTS"
+"""Names a folder where ranks that are run one after the other keep what they send each other."""
 MOST_LOCAL = 8
 """Ranks on one machine unless said otherwise: the GPUs of the usual node."""
 _LAUNCHERS = ("torchrun", "deepspeed", "mpirun", "mpiexec", "srun")

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from allocmark.hook.rank import OBJECTS
 from allocmark.recording.distinct_ranks import distinct, mesh
 from allocmark.recording.importers import reader
 from allocmark.recording.importers.recording import Recording
@@ -76,24 +77,12 @@ def record_job(job: Job, ranks: Sequence[int] | None) -> int:
     """
     if before := taken(job.out):
         raise AllocmarkError(f"{before} is there already: move it away, or name another --out")
-    running = _Running(job)
-    if ranks is not None:
-        running.run(ranks)
-        found = {rank: [rank] for rank in running.recorded}
-    else:
-        running.run([0])
-        if 0 not in running.recorded:
-            raise AllocmarkError(
-                "rank 0 left no snapshot, so which ranks are distinct is not known"
-            )
-        dimensions = mesh(job.world_size, running.groups())
-        found = distinct(dimensions, running.run)
-        sizes = " x ".join(str(len(line)) for line in dimensions)
-        _say(f"a mesh of {sizes}: {len(running.recorded)} ranks were run for {job.world_size}")
-        for rank, alike in found.items():
-            _say(f"rank {rank} stands for {len(alike)}: {listed(alike)}")
-        for rank in running.recorded.keys() - found.keys():
-            running.recorded[rank].unlink()
+    with tempfile.TemporaryDirectory(prefix="allocmark-objects-") as objects:
+        running = _Running(job, Path(objects))
+        found = _all_of(running, ranks) if ranks is not None else _distinct(running, job.world_size)
+    for rank in running.recorded.keys() - found.keys():  # Alike, or run for what they send.
+        running.recorded[rank].unlink()
+        running.recorded[rank].with_suffix(".log").unlink()
     content = {
         "world_size": job.world_size,
         "ranks": {
@@ -107,22 +96,68 @@ def record_job(job: Job, ranks: Sequence[int] | None) -> int:
     return EXIT_UNCLEAR if running.missing else EXIT_FINE
 
 
-class _Running:
-    """The ranks that have been run."""
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """A rank that stopped, as another has not sent what it waits for; `path` is where it comes."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    source: int
+    path: Path
+
+
+def _all_of(running: _Running, ranks: Sequence[int]) -> dict[int, list[int]]:
+    running.run(ranks)
+    return {rank: [rank] for rank in ranks if rank in running.recorded}
+
+
+def _distinct(running: _Running, world_size: int) -> dict[int, list[int]]:
+    running.run([0])
+    if 0 not in running.recorded:
+        raise AllocmarkError("rank 0 left no snapshot, so which ranks are distinct is not known")
+    dimensions = mesh(world_size, running.groups())
+    found = distinct(dimensions, running.run)
+    sizes = " x ".join(str(len(line)) for line in dimensions)
+    _say(f"a mesh of {sizes}: {len(running.recorded)} ranks were run for {world_size}")
+    for rank, alike in found.items():
+        _say(f"rank {rank} stands for {len(alike)}: {listed(alike)}")
+    return found
+
+
+class _Running:
+    """The ranks that have been run; `objects` is the folder of what they send each other."""
+
+    def __init__(self, job: Job, objects: Path) -> None:
+        self._job, self._objects = job, objects
         self._lock = threading.Lock()
         self.recorded: dict[int, Path] = {}
         self.missing: set[int] = set()
         self._digests: dict[int, str] = {}
 
     def run(self, ranks: Sequence[int]) -> Mapping[int, str]:
-        """Run those that have not been, and return what tells their allocations apart."""
-        new = [rank for rank in ranks if rank not in self._digests]
-        with ThreadPoolExecutor(self._job.at_a_time) as pool:
-            for rank, digest in zip(new, pool.map(self._run, new), strict=True):
-                self._digests[rank] = digest
+        """Run those that have not been, and return what tells their allocations apart.
+
+        One that waits for another is run again when that has sent, and the other is run for it.
+        """
+        ready = {rank for rank in ranks if rank not in self._digests}
+        waiting: dict[int, _Waits] = {}
+        while ready:
+            with ThreadPoolExecutor(self._job.at_a_time) as pool:
+                ended = dict(zip(sorted(ready), pool.map(self._run, sorted(ready)), strict=True))
+            for rank, outcome in ended.items():
+                if isinstance(outcome, _Waits):
+                    waiting[rank] = outcome
+                else:
+                    self._digests[rank] = outcome
+            ready = {rank for rank, waits in waiting.items() if waits.path.exists()}
+            sources = {waits.source for waits in waiting.values()}
+            ready |= sources - self._digests.keys() - waiting.keys()
+            for rank in ready:
+                waiting.pop(rank, None)
+        for rank, waits in waiting.items():
+            self.missing.add(rank)
+            self._digests[rank] = f"missing {rank}"
+            _say(
+                f"rank {rank} left no snapshot: it waits for what rank {waits.source} does not send"
+            )
         return {rank: self._digests[rank] for rank in ranks}
 
     def groups(self) -> list[list[int]]:
@@ -130,27 +165,15 @@ class _Running:
         made = job_facts(reader.read(self.recorded[0])).get("groups", [])
         return [_ranks(str(group).rpartition(" ")[2]) for group in made]
 
-    def _run(self, rank: int) -> str:
+    def _run(self, rank: int) -> str | _Waits:
         job = self._job
         out = job.out.with_stem(f"{job.out.stem}.rank{rank}")
         log = out.with_suffix(".log")
-        local = (
-            []
-            if job.local_world_size is None
-            else ["--local-world-size", str(job.local_world_size)]
-        )
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=".recording-") as folder:
             file = Path(folder, "snapshot.pickle")
-            asked = ["--world-size", str(job.world_size), "--rank", str(rank), *local]
-            words = ["record", *asked, *job.options, "--out", str(file), "--", *job.command]
-            with log.open("wb") as stream:
-                status = subprocess.run(
-                    [sys.executable, "-m", "allocmark", *words],
-                    stdout=stream,
-                    stderr=subprocess.STDOUT,
-                    stdin=subprocess.DEVNULL,
-                    check=False,
-                ).returncode
+            status = self._process(rank, file, log)
+            if waits := self._waits(rank):
+                return waits
             written = next(iter(sorted(Path(folder).glob("snapshot*.pickle"))), None)
             if written is None:
                 with self._lock:
@@ -165,6 +188,30 @@ class _Running:
             self.recorded[rank] = out
             _say(f"{out}: rank {rank} of {job.world_size}{ended}")
         return digest(reader.read(out))
+
+    def _process(self, rank: int, file: Path, log: Path) -> int:
+        job = self._job
+        local = job.local_world_size
+        machine = [] if local is None else ["--local-world-size", str(local)]
+        asked = ["--world-size", str(job.world_size), "--rank", str(rank), *machine]
+        words = ["record", *asked, *job.options, "--out", str(file), "--", *job.command]
+        with log.open("wb") as stream:
+            return subprocess.run(
+                [sys.executable, "-m", "allocmark", *words],
+                env={**os.environ, OBJECTS: str(self._objects)},
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            ).returncode
+
+    def _waits(self, rank: int) -> _Waits | None:
+        told = self._objects / f"waits.{rank}"
+        if not told.exists():
+            return None
+        source, _, path = told.read_text().partition(" ")
+        told.unlink()
+        return _Waits(int(source), Path(path))
 
 
 def _ranks(text: str) -> list[int]:

@@ -7,7 +7,6 @@ noted by the line that asked for it, and said as the program ends. Standard libr
 from __future__ import annotations
 
 import atexit
-import copy
 import ctypes
 import importlib
 import json
@@ -17,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import allocmark_rank_objects  # type: ignore[import-not-found]
 import allocmark_torch_groups  # type: ignore[import-not-found]
 import allocmark_torch_import  # type: ignore[import-not-found]
 
@@ -73,15 +73,8 @@ class _Job:
         c10d.rendezvous = self._rendezvous
         c10d._new_process_group_helper = self._new_group
         c10d._store_based_barrier = lambda *_args, **_more: None
-        for replaced in (
-            self.all_gather_object,
-            self.gather_object,
-            self.broadcast_object_list,
-            self.scatter_object_list,
-            self.send_object_list,
-            self.recv_object_list,
-            self.split_group,
-        ):
+        objects = allocmark_rank_objects.Objects(c10d, self._rank, self._note)
+        for replaced in (*objects.replaced, self.split_group):
             name = replaced.__name__
             for module in (c10d, torch.distributed, torch.distributed.device_mesh):
                 if hasattr(module, name):
@@ -166,73 +159,9 @@ class _Job:
         )
         for place, count in self._missing.most_common(_MOST_PLACES):
             text += f"\nallocmark: no other rank answered {place} ({count}x): what was there stayed"
+            if place.startswith("recv_object_list"):
+                text += " (record --ranks runs the rank that sends first)"
         print(text, file=sys.stderr, flush=True)
-
-    def all_gather_object(self, object_list: list[Any], obj: Any, group: Any = None) -> None:
-        """Give every rank this one's object."""
-        self._note("all_gather_object")
-        for place in range(self._c10d.get_world_size(group)):
-            object_list[place] = copy.deepcopy(obj)
-
-    def gather_object(
-        self,
-        obj: Any,
-        object_gather_list: list[Any] | None = None,
-        dst: int | None = None,
-        group: Any = None,
-        group_dst: int | None = None,
-    ) -> None:
-        """Give the rank that collects this one's object for each."""
-        if object_gather_list is not None:
-            self.all_gather_object(object_gather_list, obj, group)
-
-    def broadcast_object_list(
-        self,
-        object_list: list[Any],
-        src: int | None = None,
-        group: Any = None,
-        device: Any = None,
-        group_src: int | None = None,
-    ) -> None:
-        """Leave what is there; it is right on the rank that sends."""
-        if not self._is_source(src, group, group_src):
-            self._note("broadcast_object_list")
-
-    def scatter_object_list(
-        self,
-        scatter_object_output_list: list[Any],
-        scatter_object_input_list: list[Any] | None = None,
-        src: int | None = None,
-        group: Any = None,
-        group_src: int | None = None,
-    ) -> None:
-        """Give the rank that sends its own part."""
-        if scatter_object_input_list and self._is_source(src, group, group_src):
-            own = self._c10d.get_rank(group)
-            scatter_object_output_list[0] = scatter_object_input_list[own]
-        else:
-            self._note("scatter_object_list")
-
-    def send_object_list(self, *_args: Any, **_more: Any) -> None:
-        """Send nothing: nobody is there."""
-
-    def recv_object_list(
-        self,
-        object_list: list[Any],
-        src: int | None = None,
-        group: Any = None,
-        device: Any = None,
-        group_src: int | None = None,
-        use_batch: bool = False,
-    ) -> int:
-        """Leave what is there."""
-        self._note("recv_object_list")
-        return src if src is not None else group_src or 0
-
-    def _is_source(self, src: int | None, group: Any, group_src: int | None) -> bool:
-        if group_src is not None:
-            return bool(group_src == self._c10d.get_rank(group))
-        return (src or 0) == self._rank
 
 
 def _listed(ranks: Sequence[int]) -> str:
