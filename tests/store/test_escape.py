@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocmark.store.escape import csv_text, markdown, markdown_line, visible
+from allocmark.store.escape import csv_text, markdown, markdown_line
+from allocmark.system.printable import visible
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def check(
     from allocmark.check.finding import exit_code
     from allocmark.machine.places import results_folders
     from allocmark.system.errors import lookup
+    from allocmark.system.printable import visible
 
     as_json = lookup("format", format, {"text": False, "json": True})
     findings = check_gpus(results_folders(results))
@@ -34,5 +35,5 @@ def check(
         for finding in findings:
             if finding.level not in ("fine", "note"):
                 gpu = "" if finding.gpu is None else f"GPU {finding.gpu}: "
-                typer.echo(f"{finding.level}: {gpu}{finding.check}: {finding.reason}")
+                typer.echo(visible(f"{finding.level}: {gpu}{finding.check}: {finding.reason}"))
     raise typer.Exit(code)

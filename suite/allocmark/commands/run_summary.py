@@ -16,6 +16,7 @@ from allocmark.experiments.core.experiment import Profile
 from allocmark.measure.progress import named
 from allocmark.schema import documents
 from allocmark.system.errors import DocumentError
+from allocmark.system.printable import visible
 from allocmark.system.units import format_count
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def say(lines: Sequence[str]) -> None:
     """Write lines to standard error; nobody may be there to read them."""
     with contextlib.suppress(OSError):
         for line in lines:
-            print(line, file=sys.stderr, flush=True)
+            print(visible(line), file=sys.stderr, flush=True)
 
 
 def findings(front: Part) -> Iterator[str]:

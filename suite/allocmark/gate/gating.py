@@ -12,10 +12,10 @@ from allocmark.compare.model import Comparison, Mean, Missing, Row
 from allocmark.compare.run_set import RunSet, RunSetPair, read_paths
 from allocmark.compare.thresholds import Thresholds
 from allocmark.report.comparison import both_values
-from allocmark.store.escape import visible
 from allocmark.store.runs import RecordedRun, baselines_of, candidate_of, of_its_series, runs_below
 from allocmark.system.errors import AllocmarkError, NothingBeforeError
 from allocmark.system.garbage import no_garbage_collection
+from allocmark.system.printable import visible
 from allocmark.system.units import format_count
 
 Outcome = Literal["fine", "regression", "unclear"]

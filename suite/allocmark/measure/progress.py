@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
+from allocmark.system.printable import visible
 from allocmark.system.units import format_count
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Progress:
     def note(self, text: str) -> None:
         """Say a sentence about the run."""
         with suppress(OSError):  # Nobody may be there to see it: no reason not to measure.
-            print(text, file=self._stream, flush=True)
+            print(visible(text), file=self._stream, flush=True)
 
     def begin(self, subject: str, processes: int) -> None:
         """Say that a document is begun, and how many processes it takes."""
@@ -163,7 +164,7 @@ class _Live(Progress):
         self._what, self._processes, self._begun = "", 0, time.monotonic()
 
     def note(self, text: str) -> None:
-        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._bar.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, subject: str, processes: int) -> None:
         self._what, self._processes, self._begun = subject, processes, time.monotonic()

@@ -18,6 +18,7 @@ from allocmark.hook import entering
 from allocmark.system import foreground
 from allocmark.system.errors import DISK_FULL, EXIT_UNCLEAR, AllocmarkError, DiskFullError
 from allocmark.system.lifetime import how_ended
+from allocmark.system.printable import visible
 from allocmark.system.units import format_bytes
 
 DEFAULT = Path("snapshot.pickle")
@@ -101,7 +102,7 @@ def _free(first: Path) -> Path:
 
 
 def _say(text: str) -> None:
-    print(f"allocmark: {text}", file=sys.stderr)
+    print(f"allocmark: {visible(text)}", file=sys.stderr)
 
 
 def _give_name(out: Path, reports: Sequence[dict[str, Any]]) -> None:

@@ -22,7 +22,7 @@ from allocmark.report.comparison import (
     wanted,
     warnings,
 )
-from allocmark.store.escape import visible
+from allocmark.system.printable import visible
 
 FEW = 5
 """So many of what should not be at all."""

@@ -12,9 +12,10 @@ from allocmark.fleet.model import Fleet, Kind, Machine, Odd
 from allocmark.report.comparison import percent
 from allocmark.report.markdown import band, bullets, heading
 from allocmark.report.markdown import table as markdown_table
-from allocmark.store.escape import markdown_line, visible
+from allocmark.store.escape import markdown_line
 from allocmark.store.number_text import format_value
 from allocmark.store.table import Cell, Table, label
+from allocmark.system.printable import visible
 from allocmark.system.units import format_count
 
 SHOWN = 10

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from allocmark.system.printable import visible
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"}
 _SPECIAL = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)|#(?=\d)|(?<=:)/(?=/)|(?<=www)\.")
 _LINE_START = re.compile(r"^(\d*)(?=[#+\-=:.)])")
 _FORMULA = ("=", "+", "-", "@")
-
-
-def visible(text: str) -> str:
-    """Return the text on one line, with control and direction-changing characters spelled out."""
-    return text if text.isprintable() else "".join(map(_visible, text))
-
-
-def _visible(character: str) -> str:
-    if character in "\n\r\t":
-        return " "
-    if unicodedata.category(character)[0] == "C" or character in "\u2028\u2029":
-        return f"<U+{ord(character):04X}>"
-    return character
 
 
 def markdown(text: str) -> str:

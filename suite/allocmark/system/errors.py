@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from allocmark.system.printable import visible_lines
+
 _T = TypeVar("_T")
 
 EXIT_FINE = 0
@@ -132,7 +134,7 @@ class UnusablePlaceError(AllocmarkError):
 
 def user_message(error: AllocmarkError) -> str:
     """Return what is written to standard error: one sentence, and who says it."""
-    return f"allocmark: {error.message}"
+    return f"allocmark: {visible_lines(error.message)}"
 
 
 def of_system(error: OSError) -> AllocmarkError | None:

@@ -17,9 +17,9 @@ from allocmark.compare.pairing import FigurePair, figure_pairs
 from allocmark.compare.run_set import paired, read_run_set
 from allocmark.schema.figure import Figure
 from allocmark.schema.flags import WIDE_SHARE
-from allocmark.store.escape import visible
 from allocmark.store.number_text import format_value
 from allocmark.system.errors import EXIT_FINE, EXIT_REGRESSION
+from allocmark.system.printable import visible
 
 NEAR = 0.05
 """Two medians agree if they differ by at most this share of the first."""

@@ -27,6 +27,7 @@ from allocmark.system import bytecode, interpreters
 from allocmark.system.address_layout import fixed_addresses
 from allocmark.system.errors import NotMeasurableError
 from allocmark.system.lifetime import how_ended
+from allocmark.system.printable import visible
 
 # What a user may have exported for other programs must not leak into a measurement.
 _RESET = (
@@ -226,7 +227,7 @@ def ending(code: int, stderr: str) -> str:
     thrown = (line.partition(_THROWN)[2] for line in lines if _THROWN in line)
     last = next(thrown, lines[-1] if lines else "")
     ended = f"the process {'was ' if code < 0 else ''}ended {how_ended(code)}"
-    return f"{ended}: {last}" if last else ended
+    return f"{ended}: {visible(last)}" if last else ended
 
 
 def launch_all(

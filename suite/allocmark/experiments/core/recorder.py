@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,11 +13,14 @@ from allocmark.machine.emulated import refusal
 from allocmark.schema import notes
 from allocmark.schema.figure import Axis, Figure, Series
 from allocmark.schema.metric import Metric
+from allocmark.system.printable import visible
+from allocmark.system.units import format_bytes
 
 Cell = tuple[Mapping[str, Axis], Sequence[Metric]]
 """Axes, and the metrics that have a figure there."""
 CLOCK = "perf_counter"
 """The meter of times that a child reads itself, by Python's clock."""
+_NO_MEMORY = ("out of memory", "bad_alloc", "cannot allocate", "out_of_memory")
 _ADVICE = " If reserved but unallocated memory is large"
 """From here on torch's message at an OOM recommends a setting, and a page about it."""
 
@@ -31,8 +35,26 @@ def in_words(error: Exception) -> str:
     text, *_ = first.partition(_ADVICE)
     if type(error).__module__.partition(".")[0] != "allocmark":
         text = f"{type(error).__name__}: {text}"
-    cause = refusal(text)
+    text = visible(text)
+    cause = refusal(text) or _host_memory(error, text)
     return f"{text}: {cause}" if cause and cause not in text else text
+
+
+def _host_memory(error: Exception, text: str) -> str | None:
+    """Return that the host's memory is limited, where a lack of memory may come from that.
+
+    The driver keeps its books in the host's addresses: without any it says that it is out of
+    memory, however much of the device is free.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    if not (isinstance(error, MemoryError) or any(word in text.lower() for word in _NO_MEMORY)):
+        return None
+    return (
+        f"this process may have {format_bytes(limit)} of the host's addresses (ulimit -v), which "
+        "may be what is short"
+    )
 
 
 class Recorder:

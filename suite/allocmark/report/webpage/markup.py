@@ -7,8 +7,8 @@ from functools import lru_cache
 from markupsafe import Markup, escape
 
 from allocmark.report.translation import rendered
-from allocmark.store.escape import visible
 from allocmark.system.message import Text
+from allocmark.system.printable import visible
 
 
 @lru_cache(maxsize=65536)

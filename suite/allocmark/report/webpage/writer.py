@@ -26,9 +26,9 @@ from allocmark.report.webpage import compared, layout, sharing, verdicts, views
 from allocmark.report.webpage.first import stack_lines
 from allocmark.report.webpage.markup import html
 from allocmark.store.csv_text import number
-from allocmark.store.escape import visible
 from allocmark.store.number_text import format_value
 from allocmark.system.message import LANGUAGES, Joined, Language, Message, Recorded, Text
+from allocmark.system.printable import visible
 
 PAGE_NAME = "index.html"
 _HERE = Path(__file__).parent
