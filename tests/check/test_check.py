@@ -138,6 +138,7 @@ def test_peer_access_is_tried_among_all_gpus() -> None:
 TORCH = """
 import json, os
 from allocmark.check import checking
+checking.TORCH_LIMIT_S = 60.0  # Torch is slow to import on a busy machine.
 found = []
 for rule in ("", "cudaMalloc@2+=error:2", "cudaFree@3=lost"):
     os.environ["ALLOCMARK_EMULATOR_FAULTS"] = rule
