@@ -39,7 +39,8 @@ def write(path: Path, sentence: str, answers: Mapping[str, ReplayAnswer]) -> Non
     ]
     sources = [answer.recording.source for answer in answers.values()]
     about = {"answer": sentence, "sources": sources, "clock": "events"}
-    trace = {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
+    # No displayTimeUnit: older versions of Perfetto took it for the unit of time stamps.
+    trace = {"traceEvents": events, "otherData": about}
     write_whole(path, (json.dumps(trace, separators=(",", ":")) + "\n").encode())
 
 
