@@ -13,6 +13,7 @@ import pytest
 
 from allocmark.emulator import launcher
 from allocmark.machine.emulated import is_emulated
+from allocmark.system.compiler import compiler
 from allocmark.system.errors import AllocmarkError, UnknownNameError
 from allocmark.system.units import GIB, MIB
 from tests.support.emulated_child import PRELUDE, emulated, environment, run
@@ -200,6 +201,59 @@ report([driver.cuGetExportTable(ctypes.byref(table), bytes(16)) for _ in range(2
     done = run(code)
     assert done.stdout == "[801, 801]\n"
     assert done.stderr.count("use a build for CUDA 12 or 13 that loads libcudart.so.12 or .13") == 1
+
+
+_CALLER = """
+int cuGetExportTable(const void **table, const unsigned char *id);
+static const unsigned char id[16];
+int ask(void) { const void *table; return cuGetExportTable(&table, id); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("libnccl.so.2", "NCCL (libnccl.so.2) is not emulated: run one rank of the job alone ("),
+        ("libcufft.so.12", "cuFFT (libcufft.so.12) is not emulated: leave the transform out, or"),
+        ("libcusolver.so.11", "cuSOLVER (libcusolver.so.11) is not emulated: solve on the CPU"),
+        ("libcusparse.so.12", "cuSPARSE (libcusparse.so.12) is not emulated: use dense tensors"),
+        ("libother.so", "libother.so brings a CUDA runtime of its own, or one of another version"),
+    ],
+)
+def test_a_library_that_is_not_emulated_is_named_with_what_to_do_instead(
+    tmp_path: Path, name: str, told: str
+) -> None:
+    """They bring NVIDIA's runtime within them, which asks the driver for private tables."""
+    source, library = tmp_path / "caller.c", tmp_path / name
+    source.write_text(_CALLER)
+    subprocess.run([*compiler(), "-shared", "-fPIC", "-o", library, source], check=True)
+    code = f"""
+ctypes.CDLL("libcuda.so.1", ctypes.RTLD_GLOBAL)
+report(ctypes.CDLL({str(library)!r}).ask())
+"""
+    done = run(code)
+    assert done.stdout == "801\n"
+    assert done.stderr.startswith(f"allocmark emulator: {told}"), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("limit_gib", "first"), [(80, 0), (40, 2)])
+def test_a_lack_of_the_hosts_addresses_is_told_from_one_of_the_devices(
+    limit_gib: int, first: int
+) -> None:
+    code = f"""
+import resource
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + {limit_gib} * GIB, size + {limit_gib} * GIB))
+codes = [malloc(10 * GIB)[0] for _ in range(8)]
+report([codes[0], codes[-1], free_bytes() > 60 * GIB])
+"""
+    done = run(code, memory="141GiB")
+    assert done.stdout == f"[{first}, 2, true]\n"
+    assert done.stderr == (
+        "allocmark emulator: host memory is short, not the device's: this process has no addresses "
+        "left for more of it (ulimit -v)\n"
+    )
 
 
 def test_an_emulator_that_came_too_late_or_was_cut_off_is_said() -> None:

@@ -1,5 +1,6 @@
 /* The configuration: "key=value" lines that the launcher puts into the environment. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include "times.h"
 #include <pthread.h>
 #include <stdarg.h>
@@ -133,11 +134,32 @@ int allocmark_emulator_version(void) { return 1; }
 
 /* ... what it refused this process: a runtime that is not ours, functions that it lacks, ... */
 static int foreign;
-int emu_foreign_runtime(void) {
-    if (!__atomic_exchange_n(&foreign, 1, __ATOMIC_RELAXED))
-        fputs("allocmark emulator: a library brings a CUDA runtime of its own, or one of another "
-              "version, which does not run on the emulated driver: use a build for CUDA 12 or 13 "
-              "that loads libcudart.so.12 or .13\n", stderr);
+static const struct {
+    const char *file, *name, *instead;
+} not_emulated[] = {
+    {"libnccl", "NCCL", "run one rank of the job alone (allocmark emulate --world-size N --rank R -- "
+                        "COMMAND), or all on GPUs"},
+    {"libcufft", "cuFFT", "leave the transform out, or run it on a GPU"},
+    {"libcusolver", "cuSOLVER", "solve on the CPU, or run it on a GPU"},
+    {"libcusparse", "cuSPARSE", "use dense tensors, or run it on a GPU"},
+    {"libcurand", "cuRAND", "draw on the CPU, or run it on a GPU"},
+    {"libnvshmem", "NVSHMEM", "run it on GPUs"},
+    {"libcupti", "CUPTI", "profile on a GPU"},
+};
+int emu_foreign_runtime(void *caller) {
+    if (__atomic_exchange_n(&foreign, 1, __ATOMIC_RELAXED)) return EMU_NOT_SUPPORTED;
+    Dl_info of = {0};
+    const char *path = dladdr(caller, &of) && of.dli_fname ? of.dli_fname : "";
+    const char *file = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    for (size_t i = 0; i < sizeof not_emulated / sizeof *not_emulated; i++)
+        if (!strncmp(file, not_emulated[i].file, strlen(not_emulated[i].file))) {
+            fprintf(stderr, "allocmark emulator: %s (%s) is not emulated: %s\n", not_emulated[i].name,
+                    file, not_emulated[i].instead);
+            return EMU_NOT_SUPPORTED;
+        }
+    fprintf(stderr, "allocmark emulator: %s brings a CUDA runtime of its own, or one of another version, "
+                    "which does not run on the emulated driver: use a build for CUDA 12 or 13 that loads "
+                    "libcudart.so.12 or .13\n", *file ? file : "a library");
     return EMU_NOT_SUPPORTED;
 }
 API int allocmark_emulator_foreign_runtime(void);

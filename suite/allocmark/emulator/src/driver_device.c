@@ -240,7 +240,7 @@ API CUresult cuGetProcAddress(const char *name, void **function, int version, ui
 API CUresult cuGetExportTable(const void **table, const unsigned char *id) {
     UNUSED(id);
     *table = NULL;
-    return emu_foreign_runtime();
+    return emu_foreign_runtime(__builtin_return_address(0));
 }
 
 /* Nothing is written to the driver's log here, so nobody is called back. */

@@ -50,7 +50,7 @@ API int emu_card(int dev);     /* visible device -> card */
 void emu_config_load(void);
 API void emu_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 API int emu_stub(const char *name, int *said); /* not emulated: say so once, return 801 */
-API int emu_foreign_runtime(void); /* says so; the error */
+API int emu_foreign_runtime(void *caller); /* says who, and what to do; the error */
 void emu_warn_computed(void);       /* once a process: computed values are not emulated */
 
 /* fault.c: the gate that every entry point passes. */

@@ -51,7 +51,6 @@ static int open_arena(void) {
         arena.first = (uintptr_t)base;
         arena.end = arena.first + size;
     }
-    if (!arena.first) fputs("allocmark emulator: no address space is left (ulimit -v): allocations fail\n", stderr);
     return arena.first != 0;
 }
 
@@ -81,7 +80,12 @@ static void give(struct arena *to, uintptr_t base) {
 }
 
 uintptr_t emu_arena_take(size_t size, size_t alignment) {
-    return arena.first || open_arena() ? take(&arena, size, alignment) : 0;
+    static int said;
+    uintptr_t base = arena.first || open_arena() ? take(&arena, size, alignment) : 0;
+    if (!base && !said++)
+        fputs("allocmark emulator: host memory is short, not the device's: this process has no addresses "
+              "left for more of it (ulimit -v)\n", stderr);
+    return base;
 }
 void emu_arena_give(uintptr_t base) { give(&arena, base); }
 uintptr_t emu_reserve(size_t size, size_t alignment) { return take(&reserved, size, alignment); }
