@@ -7,7 +7,12 @@ from functools import partial
 
 from allocmark.claims.core.claim import Claim, FirstScreen, Ruling, Section, Verdict
 from allocmark.claims.core.derivations import difference, positives
-from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
+from allocmark.claims.core.evidence_collector import (
+    EvidenceCollector,
+    MissingFigureError,
+    Row,
+    Where,
+)
 from allocmark.claims.shared.rows import metered, metered_rows
 from allocmark.schema.flags import CALL_FAILED
 from allocmark.schema.metrics import context, multi_gpu
@@ -283,14 +288,17 @@ def _used(evidence: EvidenceCollector) -> Text:
 
 def _stray(evidence: EvidenceCollector) -> Text:
     """Return what contexts that nobody wanted take, where several GPUs were measured."""
-    rows = [row for row in evidence.rows(multi_gpu.STRAY_BYTES) if row > 0]
+    where: dict[str, Where] = {"subject": context.TORCH, "gpu": 0}
+    rows = evidence.rows(multi_gpu.STRAY_CONTEXT, **where)
     if not rows:
         return Message("Contexts made by mistake on another GPU were not measured here.")
-    what = Message("calls that make a context on a GPU that they do not use")
-    evidence.count("stray", what, rows, "calls")
-    what = Message("most that one of them takes there")
-    evidence.derive("most_stray", what, max, rows, "bytes")
+    what = Message("programs that make a context on a GPU that they do not use")
+    evidence.derive("stray", what, positives, rows, "count")
+    evidence.count("programs", Message("programs that work on GPU 1"), rows)
+    what = Message("most that one of them takes on GPU 0")
+    taken = metered_rows(evidence, multi_gpu.STRAY_BYTES, **where)
+    evidence.derive("most_stray", what, max, taken, "bytes")
     return Message(
-        "A context too many was measured where there are several GPUs: {stray} calls of a program "
-        "that works on GPU 1 make one on GPU 0, of up to {most_stray}."
+        "A context too many was measured where there are several GPUs: {stray} of {programs} "
+        "programs that work on GPU 1 make one on GPU 0 too, of up to {most_stray}."
     )
