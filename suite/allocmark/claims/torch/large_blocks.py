@@ -98,7 +98,7 @@ def _fewer_calls(evidence: EvidenceCollector) -> Verdict:
     ),
 )
 def _large_block_waste(evidence: EvidenceCollector) -> Verdict:
-    found = [_taken(evidence, size) for _, _, size in _REQUESTS]
+    found = evidence.required_rows(pressure.FIRST_RESERVED_BYTES, subject=NATIVE)
     what = Message("most that a segment is larger than the request that it is made for")
     sizes = [float(row["bytes"]) for row in found]
     beyond = evidence.derive(
