@@ -9,8 +9,10 @@ from __future__ import annotations
 import pytest
 
 from allocmark.claims import catalog
+from allocmark.report.page import page
 from allocmark.store.frame import load
-from allocmark.store.panel import panels
+from allocmark.store.panel import Panel, panels
+from tests.support.second_opinion import request_flow
 from tests.support.second_opinion.numbers import numbers
 from tests.support.second_opinion.opinions import EXPECTED
 from tests.support.second_opinion.raw_record import RESULTS, Record
@@ -18,16 +20,21 @@ from tests.support.second_opinion.worked_out import Drawn
 
 
 @pytest.fixture(scope="module")
-def sentences() -> dict[str, str]:
-    """Return each verdict's sentences, as the page prints them."""
+def panel() -> Panel:
     found = panels(load(RESULTS.parent)) if RESULTS.is_dir() else []
     if not found:
         pytest.skip("the reference results are not in this copy")
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def sentences(panel: Panel) -> dict[str, str]:
+    """Return each verdict's sentences, as the page prints them."""
     return {
         one.claim.id: " ".join(
             str(one.verdict.filled(text)) for text in (one.verdict.condition, one.verdict.cause)
         )
-        for one in catalog.verdicts(found[0])
+        for one in catalog.verdicts(panel)
     }
 
 
@@ -52,6 +59,30 @@ def test_every_number_of_a_sentence_is_what_the_documents_say(
             assert abs(number.value - ours.value) <= ours.tolerance + number.half, (number, ours)
         else:
             assert number.is_near(ours), (number, ours, sentences[claim])
+
+
+def test_every_number_of_the_documents_tables_is_what_the_documents_say(
+    panel: Panel, record: Record
+) -> None:
+    ours = [one for of in EXPECTED.values() for one in of(record) if not isinstance(one, Drawn)]
+    ours += request_flow.steps(record)
+    (part,) = page(panel.store).parts
+    tables = [table for section in part.sections for table in section.tables]
+    cells = [
+        (table.id, str(cell.text))
+        for table in tables
+        if table.id.startswith("document-")
+        for row in table.rows
+        for cell in row
+        if cell.value is not None
+    ]
+    assert len(cells) > 80
+    unknown = [
+        (table, text)
+        for table, text in cells
+        if not any(numbers(text.rpartition(": ")[2])[0].is_near(number) for number in ours)
+    ]
+    assert unknown == []
 
 
 def test_a_number_that_is_off_by_one_in_its_last_place_is_found() -> None:
