@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -176,23 +178,50 @@ def test_a_program_with_workers_of_its_own_ends_with_a_sentence(
 FLATTENED = """
 import json, os, torch, torch.distributed as dist
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-dist.init_process_group("{backend}")
+dist.init_process_group("nccl")
+plain = dist.new_group(backend="gloo")
 own = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
 all = [torch.empty_like(own) for _ in range(dist.get_world_size())]
-before = torch.cuda.memory_allocated()
-dist.all_gather(all, own)
-gathered = torch.cuda.max_memory_allocated() - before
-torch.cuda.reset_peak_memory_stats()
-dist.reduce_scatter(own, all)
-print(json.dumps([gathered, torch.cuda.max_memory_allocated() - before]))
+def peak(collective, *tensors, group):
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    collective(*tensors, group=group)
+    return torch.cuda.max_memory_allocated() - before
+print(json.dumps([
+    [peak(dist.all_gather, all, own, group=group), peak(dist.reduce_scatter, own, all, group=group)]
+    for group in (None, plain)
+]))
 """
 
 
 @needs_torch
-@pytest.mark.parametrize("backend", ["nccl", "gloo"])
-def test_lists_are_flattened_as_by_the_group_of_nccl(backend: str, tmp_path: Path) -> None:
+def test_lists_are_flattened_as_by_the_group_of_nccl(tmp_path: Path) -> None:
     program = tmp_path / "train.py"
-    program.write_text(FLATTENED.replace("{backend}", backend))
+    program.write_text(FLATTENED)
     ended = emulate("--world-size", "8", "--rank", "1", "--", sys.executable, str(program))
-    flat = 8 << 20 if backend == "nccl" else 0
-    assert json.loads(ended.stdout.splitlines()[-1]) == [flat, flat]
+    flat = 8 << 20
+    assert json.loads(ended.stdout.splitlines()[-1]) == [[flat, flat], [0, 0]]
+
+
+STRANGE = """
+class _Distributed:
+    @staticmethod
+    def is_available(): return True
+distributed = _Distributed()
+__version__ = "9.0"
+"""
+
+
+def test_a_torch_that_cannot_be_one_rank_is_a_sentence(tmp_path: Path) -> None:
+    """Without it the program would wait for a store that nobody keeps."""
+    (tmp_path / "torch.py").write_text(STRANGE)
+    known = rank.of(4, 1).variables()
+    ended = subprocess.run(
+        [sys.executable, "-c", "import torch; print('ran')"],
+        env={**os.environ, **known, "PYTHONPATH": f"{known['PYTHONPATH']}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "torch 9.0 cannot be run as one rank of a job" in ended.stderr

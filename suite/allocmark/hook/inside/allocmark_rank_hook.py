@@ -65,7 +65,19 @@ class _Job:
         }
 
     def torch_imported(self, torch: Any) -> None:
-        """Replace what makes a group and what carries Python objects; nothing else."""
+        """Replace what makes a group and what carries Python objects; nothing else.
+
+        A torch where that cannot be done is not run: it would wait for ranks that never come.
+        """
+        if not torch.distributed.is_available():
+            return
+        try:
+            self._replace(torch)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            _end(f"torch {torch.__version__} cannot be run as one rank of a job ({what})")
+
+    def _replace(self, torch: Any) -> None:
         spawn: Any = importlib.import_module("torch.multiprocessing.spawn")
         self._torch = torch
         self._c10d = c10d = torch.distributed.distributed_c10d
@@ -101,7 +113,8 @@ class _Job:
         """Make a group of torch's fake backend that bears the name of the one asked for."""
         c10d = self._c10d
         config = c10d.BackendConfig(c10d.Backend(str(backend)))
-        kw.pop("backend_options", None)
+        for name in ("backend_options", "pg_options"):  # The second is an older torch's.
+            kw.pop(name, None)
         if size < 0:  # MPI brings its own.
             size, rank = self._world_size, self._rank
         name = allocmark_torch_groups.register(c10d, config.get_device_backend_map(), self._note)
