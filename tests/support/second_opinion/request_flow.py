@@ -26,5 +26,5 @@ def steps(record: Record) -> Iterator[float]:
             yield number / every
     for metric in ("branch_ns", "copy_ns"):
         yield from (one.value * 1e-9 for one in record.all("request_path", metric))
-    axes = {"subject": "driver", "stage": "context", "module_loading": "LAZY"}
+    axes = {"subject": "torch", "stage": "context", "module_loading": "LAZY"}
     yield record.one("context", "stage_seconds", **axes)
