@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from allocmark.emulator.launcher import real_driver
 from tests.support.emulation import needs_torch
-from tests.support.rank_programs import PROGRAMS, emulate, environment, told
+from tests.support.rank_programs import PROGRAMS, emulate, environment, record, told
 
 BOTH = """
 import os, subprocess, sys
@@ -66,6 +67,45 @@ def test_fsdp_of_one_rank_over_nccl(free_port: int) -> None:
     real = subprocess.run(
         [sys.executable, "-m", "allocmark", "emulate", "--gpu", "h200", "--", *program],
         env={**environment(), **known, **_address(free_port)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert peaks(told(real)) == peaks(alone)
+
+
+LISTS = """
+import json, os, sys, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+own = torch.ones(3 << 20, device="cuda")
+all = [torch.empty_like(own)]
+dist.all_gather(all, own)
+dist.reduce_scatter(own, all)
+dist.barrier()
+torch.cuda.synchronize()
+cuda = torch.cuda
+peaks = {"allocated": cuda.max_memory_allocated(), "reserved": cuda.max_memory_reserved()}
+print(json.dumps({"rank": dist.get_rank(), "device": cuda.current_device(), **peaks}))
+"""
+
+
+@needs_torch
+@pytest.mark.skipif(real_driver() is None, reason="NCCL's kernels need a GPU")
+@pytest.mark.parametrize("name", ["ddp.py", "fsdp.py", "tensor_parallel.py", "lists.py"])
+def test_one_rank_over_nccl_on_a_gpu(name: str, tmp_path: Path, free_port: int) -> None:
+    """Real kernels on both sides: NCCL's own group, and the one that stands for it."""
+    lists = tmp_path / "lists.py"
+    lists.write_text(LISTS)
+    file = lists if name == "lists.py" else PROGRAMS / name
+    program = [sys.executable, str(file), "nccl"]
+    out = str(tmp_path / "s.pickle")
+    alone = told(record("--world-size", "1", "--rank", "0", "--out", out, "--", *program))
+    known = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", **_address(free_port)}
+    real = subprocess.run(
+        program,
+        env={**environment(), **known},
         capture_output=True,
         text=True,
         timeout=200,
