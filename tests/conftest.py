@@ -7,6 +7,8 @@ import os
 import pytest
 from hypothesis import settings
 
+from allocmark.system import interpreters
+
 # Two busy cores make single examples slow now and then: time is not what these tests are about.
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -21,3 +23,5 @@ def _nothing_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("ALLOCMARK_", "PYTORCH_")) and name not in _OURS:
             monkeypatch.delenv(name)
+    if interpreters.named("tensorflow"):  # Made by start.py beside the environment of the tests.
+        monkeypatch.setenv(interpreters.variable("tensorflow"), "")

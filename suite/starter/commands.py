@@ -96,6 +96,16 @@ def _carried_out(arguments: Sequence[str]) -> int:
     except StartError as error:
         print(f"start.py: {error}", file=sys.stderr)
         return EXIT_START
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # As of another user's clone.
+        what = f"{error.filename} cannot be used" if error.filename else "this clone cannot be used"
+        print(
+            f"start.py: {what} ({error.strerror or error}): use a clone of your own, in a folder that "
+            "you may write to and start programs from",
+            file=sys.stderr,
+        )
+        return EXIT_START
     except KeyboardInterrupt:
         print("start.py: stopped; starting it again goes on from here", file=sys.stderr)
         return EXIT_STOPPED
@@ -232,6 +242,12 @@ def _run(env: Environment, arguments: list[str]) -> int:
         arguments = [argument for argument in arguments if argument != _TENSORFLOW]
         if own := add_tensorflow(env):
             os.environ[_TENSORFLOW_PYTHON] = str(own.python)
+    elif (TENSORFLOW_VENV / "bin" / "python").exists() and _TENSORFLOW_PYTHON not in os.environ:
+        # `allocmark` finds it by itself, so that the commands in the record hold as they stand.
+        print(
+            f"TensorFlow is measured too: that of {TENSORFLOW_VENV} (to be deleted at will)",
+            flush=True,
+        )
     elif not ("--help" in arguments or os.environ.get(_TENSORFLOW_PYTHON) or _has_tensorflow()):
         print(
             f"TensorFlow is not measured: {_TENSORFLOW_PYTHON}=/its/python adds one that you have, "

@@ -71,8 +71,23 @@ class Environment:
         scratch.rename(self.folder / _MARKER)
 
     def prepare(self) -> None:
-        """Make the environment unless it is there; raises `StartError`."""
-        if read_note(self.folder).maker == self.maker and self.python.exists():
+        """Make the environment unless it is there; raises `StartError`.
+
+        Another interpreter's is kept beside, and taken back when that one starts again: it is
+        gigabytes, and paths within it hold in this folder alone.
+        """
+        told = read_note(self.folder)
+        if told.maker == self.maker and self.python.exists():
+            return
+        if told.started_with not in ("", sys.executable):
+            kept = _beside(self.folder, told.started_with)
+            shutil.rmtree(kept, ignore_errors=True)
+            self.folder.rename(kept)
+            print(f"kept for {told.started_with}: {kept} (delete it at will)", flush=True)
+        before = _beside(self.folder, sys.executable)
+        if read_note(before).maker == self.maker:
+            before.rename(self.folder)
+            print(f"taken back: {self.folder}, as {sys.executable} left it", flush=True)
             return
         shutil.rmtree(self.folder, ignore_errors=True)
         _make(self.folder)
@@ -111,6 +126,12 @@ def environment(
     maker = [str(ROOT), sys.executable, sys.version, *below, "frameworks:", *frameworks]
     digest = hashlib.sha256(os.fsencode("\0".join(maker))).hexdigest()
     return Environment(folder, tuple(below), digest)
+
+
+def _beside(folder: Path, interpreter: str) -> Path:
+    """Return where the environment of an interpreter is kept while another has its place."""
+    digest = hashlib.sha256(os.fsencode(interpreter)).hexdigest()
+    return folder.with_name(f"{folder.name}-of-{digest[:8]}")
 
 
 def read_note(folder: Path) -> Note:

@@ -123,7 +123,10 @@ def _resolved(words: Sequence[str]) -> bytes:
             check=False,
         )
     if done.returncode != 0:
-        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no reason"])[-1]
+        last = (
+            done.stderr.decode(encoding="utf-8", errors="replace").strip().splitlines()
+            or ["no reason"]
+        )[-1]
         raise StartError(f"pip cannot say what the rolling lane would install: {last}")
     packages = [one["metadata"] for one in json.loads(done.stdout)["install"]]
     return json.dumps(sorted([one["name"], one["version"]] for one in packages)).encode()

@@ -568,8 +568,81 @@ def test_what_the_starting_interpreter_brings_is_used(
     assert note["groups"] == ["core", "report"] and note["started_with"] == str(host_python)
 
 
+def test_the_environment_of_another_interpreter_is_kept_and_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Gigabytes that nobody asked to delete; of the same interpreter, what is stale is made anew."""
+    folder = tmp_path / "build" / "venv"
+
+    def make(path: Path) -> None:
+        environment.Environment(path, (), "").packages.mkdir(parents=True)
+        (path / "bin").mkdir()
+        (path / "bin" / "python").touch()
+        (path / "made by").write_text(sys.executable)
+
+    def prepared(python: str, maker: str) -> str:
+        monkeypatch.setattr(sys, "executable", python)
+        environment.Environment(folder, (), maker).prepare()
+        return (folder / "made by").read_text()
+
+    monkeypatch.setattr(environment, "_make", make)
+    assert prepared("/usr/bin/python3", "first") == "/usr/bin/python3"
+    (folder / "five gigabytes").touch()
+    assert capsys.readouterr().out == ""
+    assert prepared("/opt/python", "second") == "/opt/python"
+    (kept,) = (path for path in folder.parent.iterdir() if path != folder)
+    assert capsys.readouterr().out == f"kept for /usr/bin/python3: {kept} (delete it at will)\n"
+    assert (kept / "five gigabytes").exists()
+    assert prepared("/usr/bin/python3", "first") == "/usr/bin/python3"
+    assert (folder / "five gigabytes").exists()
+    assert "taken back: " in capsys.readouterr().out
+    assert len(list(folder.parent.iterdir())) == 2
+    assert prepared("/opt/python", "changed") == "/opt/python"
+    assert prepared("/opt/python", "changed again") == "/opt/python"
+    assert prepared("/usr/bin/python3", "first") == "/usr/bin/python3"
+    assert (folder / "five gigabytes").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            PermissionError(13, "Permission denied", "/c/build/venv/bin/python"),
+            "/c/build/venv/bin/",
+        ),
+        (PermissionError(13, "Permission denied"), "this clone cannot be used (Permission denied)"),
+        (
+            FileNotFoundError(2, "No such file or directory", "/c/python"),
+            "/c/python cannot be used",
+        ),
+    ],
+)
+def test_a_clone_that_this_user_may_not_use_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: OSError,
+    told: str,
+) -> None:
+    def refused(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(commands, "_from_outside", lambda _: None)
+    for place in ("set_up", "_check_machine"):
+        with monkeypatch.context() as patch:
+            patch.setattr(commands, place, refused)
+            assert commands.main(["run"]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("start.py: ") and told in said and "of your own" in said
+
+
 def test_an_old_python_gets_a_sentence() -> None:
-    """The file must parse and turn away what is too old: its check, under another version."""
+    """The file must parse and turn away what is too old: its check, under another version.
+
+    Python 2 has neither f-strings nor letters beyond ASCII, and Python 3.6 has no `:=`.
+    """
+    source = (ROOT / "suite" / "start.py").read_bytes()
+    tree = ast.parse(source.decode("ascii"), feature_version=(3, 5))
+    assert not any(isinstance(node, ast.JoinedStr | ast.NamedExpr) for node in ast.walk(tree))
     text = (ROOT / "suite" / "start.py").read_text()
     older = text.replace("(3, 11)", "(4, 0)")
     done = subprocess.run(

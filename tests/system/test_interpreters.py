@@ -94,3 +94,31 @@ def test_what_is_left_out_is_not_started(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("ALLOCMARK_LEFT_OUT_TENSORFLOW", "libcudnn.so.9 is missing")
     (failure,) = launch(Request("latency", "tf-growth", 1.0, framework="tensorflow")).failures
     assert failure.reason == "tensorflow is left out of this run: libcudnn.so.9 is missing"
+
+
+def test_a_python_that_start_py_made_for_a_framework_is_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where none is named, from the run's environment and from the processes that it starts."""
+    for name in ("venv", "venv-tensorflow"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin" / "python").symlink_to(sys.executable)
+    own, made = (str(tmp_path / n / "bin" / "python") for n in ("venv", "venv-tensorflow"))
+    monkeypatch.delenv("ALLOCMARK_PYTHON_TENSORFLOW", raising=False)
+    monkeypatch.setattr(sys, "executable", own)
+    assert (interpreters.interpreter("tensorflow"), interpreters.interpreter("torch")) == (
+        made,
+        own,
+    )
+    for name, value in interpreters.environment("tensorflow", dict(os.environ)).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "executable", made)
+    assert interpreters.is_this("tensorflow") and not interpreters.is_this("torch")
+    assert (interpreters.interpreter("tensorflow"), interpreters.interpreter("torch")) == (
+        made,
+        own,
+    )
+    monkeypatch.setenv("ALLOCMARK_PYTHON_TENSORFLOW", "")
+    assert interpreters.interpreter("tensorflow") == own
+    monkeypatch.setenv("ALLOCMARK_PYTHON_TENSORFLOW", "/opt/tf/python")
+    assert interpreters.interpreter("tensorflow") == "/opt/tf/python"

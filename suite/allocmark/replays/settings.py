@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -75,7 +74,7 @@ def _usual(known: dict[str, Allocator]) -> list[str]:
         framework = allocator.framework
         # Others take memory as it is needed, or there is nothing to compare.
         if framework not in ("torch", BARE) and not allocator.fixed_region:
-            named = os.environ.get(interpreters.variable(framework))
+            named = interpreters.named(framework)
             names += [name] if named or importlib.util.find_spec(framework) else []
     return names
 

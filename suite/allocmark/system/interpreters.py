@@ -1,7 +1,8 @@
 """Which Python measures a framework, and how a module of the suite is started in it.
 
 ``ALLOCMARK_PYTHON_<FRAMEWORK>`` names one: an interpreter, or a program that sets variables and
-becomes one. It needs no allocmark of its own: variables name where this one lies. A process in
+becomes one; what ``start.py run --tensorflow`` has made is known without. It needs no allocmark of
+its own: variables name where this one lies. A process in
 another interpreter can in turn start those of the first one, which a variable names.
 """
 
@@ -37,7 +38,20 @@ def variable(framework: str) -> str:
 
 def interpreter(framework: str) -> str:
     """Return the Python that measures a framework: what the user has named, or the run's."""
-    return os.environ.get(variable(framework)) or _first(os.environ)[0]
+    return named(framework) or _first(os.environ)[0]
+
+
+def named(framework: str) -> str | None:
+    """Return the Python of a framework's own: what the user has named, or `start.py` has made.
+
+    That lies beside the run's environment. A variable that is set and empty names none.
+    """
+    told = os.environ.get(variable(framework))
+    if told is not None:
+        return told or None
+    environment = Path(_first(os.environ)[0]).parent.parent
+    made = environment.with_name(f"{environment.name}-{framework}") / "bin" / "python"
+    return str(made) if environment.name and os.access(made, os.X_OK) else None
 
 
 def leave_out(framework: str, reason: str) -> None:
