@@ -101,8 +101,8 @@ def _carried_out(arguments: Sequence[str]) -> int:
     except OSError as error:  # As of another user's clone.
         what = f"{error.filename} cannot be used" if error.filename else "this clone cannot be used"
         print(
-            f"start.py: {what} ({error.strerror or error}): use a clone of your own, in a folder that "
-            "you may write to and start programs from",
+            f"start.py: {what} ({error.strerror or error}): use a clone of your own, in a folder "
+            "that you may write to and start programs from",
             file=sys.stderr,
         )
         return EXIT_START

@@ -571,7 +571,7 @@ def test_what_the_starting_interpreter_brings_is_used(
 def test_the_environment_of_another_interpreter_is_kept_and_taken_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Gigabytes that nobody asked to delete; of the same interpreter, what is stale is made anew."""
+    """Gigabytes that nobody asked to delete; what is stale of the same one is made anew."""
     folder = tmp_path / "build" / "venv"
 
     def make(path: Path) -> None:
