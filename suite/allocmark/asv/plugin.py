@@ -16,10 +16,11 @@ from asv import util
 from asv.commands import make_argparser
 from asv.commands.continuous import Continuous
 from asv.commands.find import Find
+from asv.commands.publish import Publish
 from asv.commands.run import Run
 from asv.config import Config
 
-from allocmark.asv import tracked_run
+from allocmark.asv import known_commits, tracked_run
 from allocmark.asv.questions import discover
 from allocmark.asv.selection import JUST_DISCOVER
 from allocmark.experiments.core.experiment import PROFILES
@@ -37,12 +38,16 @@ _SKIP = {
 
 def setup() -> None:
     """Carry out ``asv run``, and end the process; let asv go on with any other command."""
-    if not {"run", "continuous", "find"} & {*sys.argv}:
+    if not {"run", "continuous", "find", "publish"} & {*sys.argv}:
         return
     arguments = make_argparser()[0].parse_args()
     command = getattr(arguments.func, "__self__", None)
     if command in (Continuous, Find) or (command is Run and arguments.range is not None):
         raise util.UserError("stacks are measured, not revisions: run asv without a range")
+    if command is Publish:
+        conf = Config.load(arguments.config and Path(arguments.config).name)
+        if told := known_commits.lacking(Path(conf.results_dir)):
+            print(f"allocmark: {told}", file=sys.stderr, flush=True)
     if command is Run:
         if any(spec.partition(":")[2] not in ("", "same") for spec in arguments.env_spec):
             raise util.UserError(
