@@ -124,9 +124,9 @@ def test_machines_are_told_apart_by_name_by_host_or_by_folder(tmp_path: Path) ->
     ):
         one = document(exact("n", 1), facts=facts, conditions={**CONDITIONS, **where})
         put(tmp_path / name, one)
-    (kind,), alone = read([tmp_path], load())
+    (kind,), alone, damaged = read([tmp_path], load())
     assert sorted(kind.machines) == sorted(["lab3", "one GPU-01234567", str(tmp_path / "c")])
-    assert not alone
+    assert not alone and not damaged
 
 
 def test_without_equals_there_is_nothing_to_say(tmp_path: Path) -> None:
@@ -187,3 +187,25 @@ def test_the_page_has_a_strip_of_all_machines_in_both_languages(tmp_path: Path) 
     assert first.count("<circle") == 8 and first.count("class=own") == 1
     assert "node7 GPU-node7" in text and "<span lang=zh>" in text
     assert "http" not in text and "<script" not in text
+
+
+def test_one_damaged_file_hides_nothing_of_the_others(tmp_path: Path) -> None:
+    _fleet(tmp_path, segments=13)
+    next((tmp_path / "node0" / "0").rglob("latency*.gz")).write_bytes(b"no document")
+    text = shown.as_text(search([tmp_path]))
+    assert "1 odd, worst first: node7 GPU-node7" in text
+    assert "left out: " in text and "is damaged" in text
+
+
+def test_documents_are_opened_once_and_columns_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand runs are read in the time of ten: by their columns alone."""
+    _fleet(tmp_path, segments=13)
+    first = shown.as_json(search([tmp_path]))
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("a document was opened")
+
+    monkeypatch.setattr(documents, "read", refuse)
+    assert shown.as_json(search([tmp_path])) == first

@@ -107,7 +107,11 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All kinds that have several machines; `alone` names what has no equals, and why."""
+    """All kinds that have several machines; `alone` names what has no equals, and why.
+
+    `left_out` says which runs cannot be read.
+    """
 
     kinds: tuple[Kind, ...]
     alone: tuple[str, ...]
+    left_out: tuple[str, ...] = ()

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from allocmark.compare.thresholds import Rule, Thresholds
 from allocmark.machine.stack import machine_name
-from allocmark.store.columns import RunColumns, figure_id, runs_below
-from allocmark.system.errors import NoResultsError
+from allocmark.store.columns import RunColumns, figure_id, folders_below
+from allocmark.store.columns import read as read_run
+from allocmark.system.errors import DocumentError, NoResultsError
 
 Floats = NDArray[np.float64]
 _UUID_LETTERS = 12
@@ -49,22 +50,29 @@ class KindRuns:
     runs: list[RunColumns]
 
 
-def read(folders: Sequence[Path], thresholds: Thresholds) -> tuple[list[KindRuns], list[str]]:
-    """Return the kinds with several machines, and in words what has no equals.
+def read(
+    folders: Sequence[Path], thresholds: Thresholds
+) -> tuple[list[KindRuns], list[str], list[str]]:
+    """Return the kinds with several machines, and in words what has no equals, and what is damaged.
 
     Raises `NoResultsError` for a folder without results.
     """
     kinds: defaultdict[tuple[str, str, str, bool], dict[str, list[RunColumns]]]
     kinds = defaultdict(lambda: defaultdict(list))
-    for folder in folders:
-        found = False
-        for run in runs_below(folder):
-            found = True
+    damaged: list[str] = []
+    for root in folders:
+        below = folders_below(root)
+        if not below:
+            raise NoResultsError(root)
+        for folder in below:
+            try:
+                run = read_run(folder)
+            except DocumentError as error:  # One of a thousand must not hide what the others say.
+                damaged.append(str(error))
+                continue
             facts = run.facts
             kind = (str(facts.get("gpu")), run.profile, str(facts.get("framework")), run.emulated)
             kinds[kind][_machine(run)].append(run)
-        if not found:
-            raise NoResultsError(folder)
     several, alone = [], []
     for kind, machines in sorted(kinds.items()):
         if len(machines) > 1:
@@ -72,7 +80,7 @@ def read(folders: Sequence[Path], thresholds: Thresholds) -> tuple[list[KindRuns
         else:
             words = ", ".join(str(part) for part in kind[:3])
             alone.append(f"{words}: only {next(iter(machines))} has runs of it")
-    return several, alone
+    return several, alone, damaged
 
 
 def _machine(run: RunColumns) -> str:

@@ -44,13 +44,14 @@ def search(folders: Sequence[Path], thresholds: Path | None = None) -> Fleet:
     Raises `AllocmarkError` where no machine has an equal.
     """
     with no_garbage_collection():
-        several, alone = read(folders, load(thresholds))
+        several, alone, damaged = read(folders, load(thresholds))
         if not several:
+            found = "; ".join([*alone, *damaged])
             raise AllocmarkError(
-                f"no machine has an equal ({'; '.join(alone)}): name folders with runs of several "
-                "machines of one GPU model, profile and framework"
+                f"no machine has an equal ({found}): name folders with runs of several machines of "
+                "one GPU model, profile and framework"
             )
-        return Fleet(tuple(map(judged, several)), tuple(alone))
+        return Fleet(tuple(map(judged, several)), tuple(alone), tuple(damaged))
 
 
 def judged(kind: KindRuns) -> Kind:

@@ -66,8 +66,13 @@ def as_text(fleet: Fleet) -> str:
         lines += [f"  {_lacks(m)}" for m in _lacking(kind)]
         if kind.without_majority:
             lines.append(f"  {_no_majority(kind)}")
-    lines += [f"alone: {visible(words)}" for words in fleet.alone]
+    lines += [visible(words) for words in _rest(fleet)]
     return "\n".join(lines) + "\n"
+
+
+def _rest(fleet: Fleet) -> list[str]:
+    alone = [f"alone: {words}" for words in fleet.alone]
+    return [*alone, *(f"left out: {reason}" for reason in fleet.left_out)]
 
 
 def _machine(machine: Machine) -> list[str]:
@@ -121,7 +126,7 @@ def as_markdown(fleet: Fleet) -> str:
         parts += [markdown_table(table, 3) for table in tables(kind)]
         notes = [_lacks(machine) for machine in _lacking(kind)]
         parts.append(bullets([*notes, *([_no_majority(kind)] if kind.without_majority else [])]))
-    parts.append(bullets([f"alone: {words}" for words in fleet.alone]))
+    parts.append(bullets(_rest(fleet)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -25,7 +25,7 @@ def render(fleet: Fleet) -> str:
     )
     return environment.get_template("fleet_page.html.j2").render(
         kinds=fleet.kinds,
-        alone=fleet.alone,
+        alone=[*fleet.alone, *fleet.left_out],
         t=lambda id: html(Message(id)),
         word=lambda verdict: html(Recorded(verdict)),
         counted=_counted,

@@ -12,7 +12,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,10 +76,9 @@ class RunColumns:
         return self.unsaved if self.unsaved is not None else pq.read_table(self.folder / FILE_NAME)
 
 
-def runs_below(root: Path) -> Iterator[RunColumns]:
-    """Yield every run below a folder. Raises `DocumentError` for a damaged document."""
-    for folder in sorted({path.parent for path in root.rglob(f"*{documents.SUFFIX}")}):
-        yield read(folder)
+def folders_below(root: Path) -> list[Path]:
+    """Return the folders of documents below one: each is a run."""
+    return sorted({path.parent for path in root.rglob(f"*{documents.SUFFIX}")})
 
 
 def read(folder: Path) -> RunColumns:
