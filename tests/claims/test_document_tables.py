@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,16 +15,20 @@ from allocmark.claims import catalog
 from allocmark.claims.core.claim import Evidence, Ruling
 from allocmark.claims.core.evidence_collector import EvidenceCollector
 from allocmark.claims.request_steps import steps
+from allocmark.experiments.catalog import in_suite
 from allocmark.report import markdown
+from allocmark.report.document_table import COMMAND, DOCUMENT, FIGURE, STATEMENT, VERDICT
 from allocmark.report.flow_chart import flow_chart
 from allocmark.report.page import Section, page
 from allocmark.report.translation import rendered
+from allocmark.report.webpage.verdicts import ruling_of
 from allocmark.schema.metrics import request_path as metrics
 from allocmark.store.panel import Panel
 from allocmark.store.table import Table
 from tests.support import claims_samples as samples
 from tests.support import texts
 
+LOCALE = Path(markdown.__file__).with_name("locale")
 GOLDEN = Path(__file__).parent / "golden_document.md"
 IDS = {
     *("verdicts-tally", "verdicts", "advice", "document-context", "document-traits"),
@@ -47,6 +53,27 @@ def test_tables_equal_the_golden_ones() -> None:
     if os.environ.get("ALLOCMARK_GOLDEN") == "write":
         GOLDEN.write_text(made, encoding="utf-8")
     assert made == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_each_row_has_a_clause_a_figure_a_verdict_and_a_command() -> None:
+    quoting = [table for table in _tables(samples.panel()) if DOCUMENT in table.columns]
+    assert [table.id.removeprefix("document-") for table in quoting] == [
+        *("context", "traits", "code", "modes", "comparison", "rules")
+    ]
+    known = {experiment.name for experiment in in_suite()}
+    clauses = set()
+    for table in quoting:
+        assert table.columns[-3:] == (FIGURE, VERDICT, COMMAND)
+        for row in table.rows:
+            cells = dict(zip(table.columns, row, strict=True))
+            clauses.add(str(cells[DOCUMENT].text))
+            assert re.search("[\u4e00-\u9fff]", str(cells[DOCUMENT].text))
+            assert cells[STATEMENT].text
+            assert ruling_of(cells[VERDICT].text) is not None
+            for one in str(cells[COMMAND].text).split("; "):
+                assert one.removeprefix("allocmark run --experiment ") in known
+    kept = json.loads((LOCALE / "document.json").read_text(encoding="utf-8"))
+    assert clauses == set(kept.values()), "none is missing, none is left over"
 
 
 def test_every_table_of_the_document_is_there_in_its_order() -> None:

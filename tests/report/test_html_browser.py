@@ -194,6 +194,24 @@ def test_a_card_says_on_hover_on_how_little_it_rests(browser: Any, address: str)
         assert "读" in card.get_attribute("title")
 
 
+def test_a_phone_says_which_tables_scroll_and_stacks_those_of_the_document(
+    browser: Any, address: str
+) -> None:
+    with _opened(browser, address, viewport={"width": 390, "height": 844}) as page:
+        page.add_style_tag(content=LAID_OUT)
+        for table in page.locator(".part > .tb:has(.box)").all():
+            box = table.locator(".box")
+            over = box.evaluate("box => box.scrollWidth > box.clientWidth")
+            hint = table.locator(".hint")
+            shown = hint.is_visible() if hint.count() else False
+            assert shown == over, table.get_attribute("id")
+        assert page.locator(".quotes").count() == 6
+        assert page.locator("#document-traits .col").first.is_visible()
+    with _opened(browser, address) as page:
+        assert page.locator("#document-traits .col").first.is_hidden()
+        assert page.locator("#advice .hint").is_hidden()
+
+
 def test_a_phone_shows_every_picture_whole(browser: Any, address: str) -> None:
     with _opened(browser, address, viewport={"width": 390, "height": 844}) as page:
         page.add_style_tag(content=LAID_OUT)

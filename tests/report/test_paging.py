@@ -67,7 +67,7 @@ def test_of_many_stacks_only_some_have_a_page_and_no_link_is_dead(tmp_path: Path
     pages = sorted(out.rglob("index.html"))
     assert len(pages) == PAGES
     reached = set()
-    for file in (*pages, out / "README.md"):
+    for file in (*pages, *out.rglob("*.md")):
         text = file.read_text()
         found = re.findall(r"href=\"?([^\"# >]+)", text) if file.suffix == ".html" else []
         found += re.findall(r"\]\(([^)#]+)\)", text) if file.suffix == ".md" else []

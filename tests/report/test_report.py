@@ -165,7 +165,8 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
     )  # fmt: skip
     samples.put(tmp_path / "results", named, machine="<b>m|`x`", stack="[s](t)")
     write_report(tmp_path / "results", tmp_path / "report")
-    text = (tmp_path / "report" / "README.md").read_text()
+    files = sorted((tmp_path / "report").rglob("*.md"))
+    text = "\n".join(path.read_text() for path in files)
     for raw in ("<img", "<b>", "\u202e", "`$(", '\n# "title'):
         assert raw not in text, raw
     assert not re.search(r"(?<!\\)\]\((javascript|t)", text)

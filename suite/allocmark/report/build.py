@@ -9,8 +9,8 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from allocmark.report import markdown_page, plots, webpage
-from allocmark.report.markdown_page import Files
+from allocmark.report import markdown_files, markdown_page, plots, webpage
+from allocmark.report.markdown_files import Files
 from allocmark.report.page import Page, Part, filled, outline, page, slugged, unique
 from allocmark.report.pictures import Picture
 from allocmark.report.stacks import Stacks, stacks
@@ -22,13 +22,11 @@ from allocmark.system.message import LANGUAGES, Language
 
 FORMATS = ("md",)
 Texts = Mapping[Language, str]
-"""A part's Markdown in each language."""
+"""The Markdown of a part's first screen in each language."""
 _ALWAYS: Language = "en"
 _MANY = 4
 """Parts from which it pays to start other processes, which takes a second or two."""
 _WORKERS = 2
-MARKDOWN_NAME = "README.md"
-"""So that a folder of reports shows its page where it is browsed."""
 
 
 def render_markdown(results: Path, language: str = "en") -> str:
@@ -39,7 +37,7 @@ def render_markdown(results: Path, language: str = "en") -> str:
     """
     known = _known(language)
     shown = page(frame.load(results))
-    texts = [markdown_page.part_text(part, language=known) for part in shown.parts]
+    texts = [markdown_page.part_text(part, known) for part in shown.parts]
     return markdown_page.whole(shown, texts, known)
 
 
@@ -55,10 +53,11 @@ def write_report(
     ``<out>/index.html`` is the page of the stack that was measured last, or that a site begins with
     (`for_site`, see `outline`), and
     ``<out>/<part>/index.html`` that of each other one that has a page, see `paging`;
-    ``<out>/README.md`` shows all of these. Each table is ``<out>/<part>/<table>.csv``, each picture
+    ``<out>/README.md`` has the first screen of each, with links to ``<out>/<part>/<section>.md``.
+    Each table is ``<out>/<part>/<table>.csv``, each picture
     ``<out>/<part>/<figure>.svg`` and ``.csv``. What an earlier report left in `out` stays.
     All of these are the same in every `language`: pages open in English and hold both. Another
-    `language` adds ``index.zh.html`` beside each of them, which opens in it, and ``README.zh.md``;
+    `language` adds ``index.zh.html`` beside each of them, which opens in it, and ``.zh.md`` files;
     the path returned is that of the page which opens in `language`. `warn` is told what of the
     results could not be used, in one sentence. The same results give the same bytes. Raises
     `AllocmarkError` where there are no usable results, or for a language that does not exist.
@@ -82,7 +81,7 @@ def write_pages(
     texts = (_few if len(shown.parts) < _MANY else _many)(shown, out, tuple(wanted))
     for each in wanted:
         text = markdown_page.whole(shown, [one[each] for one in texts], each)
-        write_whole(out / named(MARKDOWN_NAME, each), text.encode())
+        write_whole(out / named(markdown_files.INDEX, each), text.encode())
     return out / webpage.place(shown, shown.parts[0], tuple(wanted)[-1]), shown.parts[0]
 
 
@@ -101,7 +100,7 @@ def _left_out(found: Sequence[frame.LeftOut]) -> str:
 
 
 def _few(shown: Page, out: Path, languages: Sequence[Language]) -> list[Texts]:
-    """Write each part and return its Markdown."""
+    """Write each part and return the Markdown of its first screen."""
     first, *rest = shown.parts
     front = _written(shown, first, out, languages, stacks(first, shown.everything))
     return [front, *(_written(shown, part, out, languages) for part in rest)]
@@ -130,28 +129,29 @@ def _bare(part: Part) -> Part:
 def _written(
     shown: Page, part: Part, out: Path, languages: Sequence[Language], beside: Stacks | None = None
 ) -> Texts:
-    """Write the tables, pictures and pages of a part that is still empty; return its Markdown."""
+    """Write all of a part that is still empty; return the Markdown of its first screen."""
     made = filled(part)
     pictures = plots.pictures(made.panel)
     files = _write_data(made, pictures, out)
     for language in languages:
         text = webpage.render(shown, made, pictures, language, beside=beside)
         write_whole(out / webpage.place(shown, made, language), text.encode())
-    return {language: markdown_page.part_text(made, files, language) for language in languages}
+    return {language: markdown_files.write(made, files, out, language) for language in languages}
 
 
 def _write_data(part: Part, pictures: Sequence[Picture], out: Path) -> Files:
-    """Write a part's tables and pictures; return where they lie."""
-    files = Files({}, [])
+    """Write a part's tables and pictures; return their names."""
+    tables: dict[str, str] = {}
+    drawn: list[tuple[Picture, str]] = []
     taken: set[str] = set()
+    folder = out / part.slug
     for section in part.sections:
         for table in section.tables:
-            name = f"{part.slug}/{unique(slugged(table.id), taken)}.csv"
-            write_whole(out / name, csv_text.table(table).encode())
-            files.tables[table.id] = name
+            tables[table.id] = f"{unique(slugged(table.id), taken)}.csv"
+            write_whole(folder / tables[table.id], csv_text.table(table).encode())
     for picture in pictures:
-        stem = f"{part.slug}/{unique(slugged(f'figure-{picture.id}'), taken)}"
-        write_whole(out / f"{stem}.svg", picture.svg.encode())
-        write_whole(out / f"{stem}.csv", picture.csv.encode())
-        files.pictures.append((stem, picture.title, picture.about))
-    return files
+        stem = unique(slugged(f"figure-{picture.id}"), taken)
+        write_whole(folder / f"{stem}.svg", picture.svg.encode())
+        write_whole(folder / f"{stem}.csv", picture.csv.encode())
+        drawn.append((picture, stem))
+    return Files(tables, drawn)

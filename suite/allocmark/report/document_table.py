@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 
 from allocmark.claims.core.claim import Evidence, Judgement, Ruling
 from allocmark.store.panel import Panel
 from allocmark.store.table import Cell, Table, empty, label
-from allocmark.system.message import Message, Text
+from allocmark.system.message import Message, Text, sentences
 
+_CLAUSES = Path(__file__).with_name("locale") / "document.json"
 _EXPLAINED = (Ruling.IN_PART, Ruling.FAILS, Ruling.UNDECIDED)
 """Verdicts that a reader wants to know more of at once."""
-FIGURE, VERDICT = Message("figure"), Message("verdict")
+DOCUMENT, STATEMENT = Message("document"), Message("in our words")
+FIGURE, VERDICT, COMMAND = Message("measured"), Message("verdict"), Message("command")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +30,18 @@ class ClaimCell:
 
 
 DocumentRow = tuple[Text, Sequence[ClaimCell]]
-STATEMENT = Message("statement")
-_ABOUT = Message(
-    "What the source document says, in our words, each followed by its figure and verdict. "
-    "≈ or †: not settled."
-)
+_ABOUT = Message("≈ or †: not settled.")
 
 
 def statements(*cells: tuple[Text, Text, str, str]) -> list[DocumentRow]:
-    """Return rows of one cell each: what it is about, what is said, the claim, the figure."""
+    """Return rows of one cell each: what it is about, then the fields of a `ClaimCell`."""
     return [(first, [ClaimCell(words, claim, name)]) for first, words, claim, name in cells]
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentTable:
-    """A table of the document: a heading for each row, then each cell, figure, verdict.
+    """A table of the document, with a row for each of its cells: what the cell is about, a clause
+    of it, the same in our words, the figure, the verdict, the command.
 
     `columns` are the document's. A figure that is not there has the verdict's reason.
     """
@@ -48,28 +50,48 @@ class DocumentTable:
     title: Text
     columns: tuple[Text, ...]
     rows: Sequence[DocumentRow]
+    about: Text = ""
 
     def made(self, panel: Panel, judged: Sequence[Judgement]) -> Table:
         """Return the table with these verdicts."""
         by_id = {one.claim.id: one for one in judged}
-        headings = [self.columns[0]]
-        for column in self.columns[1:]:
-            headings += [column, FIGURE, VERDICT]
+        explained: set[str] = set()
         lines = []
         for first, cells in self.rows:
-            line = [label(first)]
-            explained: set[str] = set()
-            for cell in cells:
-                line += _cells(by_id[cell.claim], cell, cell.claim not in explained)
+            for column, cell in zip(self.columns[1:], cells, strict=False):
+                one = by_id[cell.claim]
+                named = Message("{name}: {text}", name=first, text=column)
+                about = named if cells[1:] else first
+                lines.append(
+                    (
+                        *(label(about), label(quoted(cell.claim, cell.figure)), label(cell.words)),
+                        *figure_and_verdict(one, cell.figure, cell.claim not in explained),
+                        command(one),
+                    )
+                )
                 explained.add(cell.claim)
-            line += [label("")] * (len(headings) - len(line))
-            lines.append(tuple(line))
-        return Table(f"document-{self.name}", self.title, tuple(headings), tuple(lines), _ABOUT)
+        headings = (self.columns[0], DOCUMENT, STATEMENT, FIGURE, VERDICT, COMMAND)
+        about = sentences(self.about, _ABOUT)
+        return Table(f"document-{self.name}", self.title, headings, tuple(lines), about)
 
 
-def _cells(judged: Judgement, cell: ClaimCell, explained: bool) -> list[Cell]:
-    """Return what is said, its figure and verdict."""
-    return [label(cell.words), *figure_and_verdict(judged, cell.figure, explained)]
+def quoted(claim: str, figure: str) -> str:
+    """Return the clause of the document, which is in Chinese, that a claim is of; where that has
+    two sides, of the one that the figure belongs to."""
+    clauses = _clauses()
+    return clauses.get(f"{claim}.{figure}") or clauses[claim]
+
+
+@cache
+def _clauses() -> dict[str, str]:
+    found: dict[str, str] = json.loads(_CLAUSES.read_text(encoding="utf-8"))
+    return found
+
+
+def command(judged: Judgement) -> Cell:
+    """Return the commands that measure what decides a claim; its own row has them to the letter."""
+    experiments = judged.claim.experiments
+    return label("; ".join(f"allocmark run --experiment {name}" for name in experiments))
 
 
 def figure_and_verdict(judged: Judgement, name: str, explained: bool = True) -> tuple[Cell, Cell]:

@@ -25,7 +25,7 @@ def key_figure(judged: Judgement) -> Evidence | None:
 @cache
 def _of_tables() -> dict[str, str]:
     """Return the name of the figure that the document's tables show of each claim."""
-    named = {claim: figure for claim, figure, _ in rules.TESTED}
+    named = {claim: figure for claim, figure, *_ in rules.TESTED}
     tables: tuple[DocumentTable, ...] = (
         *document_context.TABLES,
         *document_torch.TABLES,

@@ -79,5 +79,6 @@ TABLES = (
         Message("What the code example's calls really show"),
         (Message("call"), STATEMENT),
         _CALLS,
+        Message("The code divides by 1024² and prints MB: what it prints are MiB."),
     ),
 )

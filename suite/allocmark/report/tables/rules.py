@@ -8,7 +8,16 @@ from allocmark.claims.core.claim import Judgement, Ruling
 from allocmark.claims.core.evidence_collector import EvidenceCollector, MissingFigureError, Row
 from allocmark.claims.shared import indicators
 from allocmark.claims.shared.indicators import Indicator
-from allocmark.report.document_table import FIGURE, VERDICT, figure_and_verdict
+from allocmark.report.document_table import (
+    COMMAND,
+    DOCUMENT,
+    FIGURE,
+    STATEMENT,
+    VERDICT,
+    command,
+    figure_and_verdict,
+    quoted,
+)
 from allocmark.schema.metrics import pressure
 from allocmark.store.panel import Panel
 from allocmark.store.table import Cell, Table, empty, label
@@ -21,10 +30,12 @@ _RULES = "document-rules"
 _SCORES = "rule-scores"
 _RULE_COLUMNS = (
     Message("rule"),
-    Message("statement"),
+    DOCUMENT,
+    STATEMENT,
     Message("as tested"),
     FIGURE,
     VERDICT,
+    COMMAND,
 )
 TESTED: tuple[tuple[str, str, Message], ...] = (
     (
@@ -45,7 +56,11 @@ TESTED: tuple[tuple[str, str, Message], ...] = (
             "inactive split / (reserved - allocated) >= 50 %, median of workloads"
         ),
     ),
-    ("rule-version", "read", Message("the first release whose memory_stats() has the key is 1.9")),
+    (
+        "rule-version",
+        "read",
+        Message("the first release whose memory_stats() has the key is 1.9"),
+    ),
     (
         "rule-retries",
         "rule_precision",
@@ -69,8 +84,8 @@ TESTED: tuple[tuple[str, str, Message], ...] = (
     ),
 )
 _ABOUT_RULES = Message(
-    "Each rule of the source document in our words, the condition by which it is judged, the "
-    "deciding figure, and the verdict. An interval is of 95 % over workloads; where the limit lies "
+    "Each rule of the source document, the condition by which it is judged, the deciding figure, "
+    "and the verdict. An interval is of 95 % over workloads; where the limit lies "
     "within it, the verdict is undecided."
 )
 _COLUMNS = (
@@ -112,7 +127,7 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
         _RULES,
         Message("Each diagnostic rule, and how it was tested"),
         _RULE_COLUMNS,
-        tuple(_rule(by_id[claim], figure, tested) for claim, figure, tested in TESTED),
+        tuple(_rule(by_id[claim], name, tested) for claim, name, tested in TESTED),
         _ABOUT_RULES,
         leading=True,
     )
@@ -130,9 +145,11 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
 def _rule(judged: Judgement, name: str, tested: Message) -> tuple[Cell, ...]:
     return (
         label(judged.claim.id),
+        label(quoted(judged.claim.id, name)),
         label(judged.claim.statement),
         label(tested),
         *figure_and_verdict(judged, name),
+        command(judged),
     )
 
 

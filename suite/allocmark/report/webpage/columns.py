@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -12,8 +13,9 @@ LEAST = 2
 _THIN, _LATIN, _WIDE = 4.4, 8.3, 13.2
 """Of a letter in pixels: those of a wide font, so that narrower ones have room."""
 _THIN_LETTERS = frozenset(" .,;:!'|()-ijlt")
-_PADDING = 20.0
+_PADDING = 15.0
 _BOLD = 1.12
+_BREAK = re.compile(r"\s+|(?<=-)")
 WRAPPED = 185.0
 """Of a text that is broken into lines."""
 
@@ -27,8 +29,9 @@ def width(text: str) -> float:
 
 
 def heading_width(text: str) -> float:
-    """Return about how many pixels a heading takes, which is bold and may be broken at spaces."""
-    return _BOLD * max(map(width, text.split() or [""]))
+    """Return about how many pixels a heading takes, which is bold and may be broken at spaces and
+    after hyphens."""
+    return _BOLD * max(map(width, _BREAK.split(text)))
 
 
 def hidden(labels: int, widths: Sequence[float]) -> tuple[int, ...]:

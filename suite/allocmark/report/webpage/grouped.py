@@ -1,10 +1,10 @@
-"""The source document's tables: each cell of it with its figure and verdict in one cell."""
+"""The source document's tables: what it says, what was measured, the verdict, the command."""
 
 from __future__ import annotations
 
 from markupsafe import Markup, escape
 
-from allocmark.report.document_table import FIGURE, VERDICT
+from allocmark.report.document_table import COMMAND, DOCUMENT, FIGURE, STATEMENT, VERDICT
 from allocmark.report.notes import Notes
 from allocmark.report.translation import rendered
 from allocmark.report.webpage.markup import html
@@ -13,34 +13,45 @@ from allocmark.store.csv_text import number
 from allocmark.store.table import Cell, Table
 from allocmark.system.message import LANGUAGES, Text
 
-_AFTER = (FIGURE, VERDICT)
-
 
 def is_grouped(table: Table) -> bool:
-    """Whether each column of a table, after the first, is followed by its figure and verdict."""
-    rest = table.columns[1:]
-    groups = [rest[i + 1 : i + 3] for i in range(0, len(rest), 3)]
-    return bool(groups) and all(group == _AFTER for group in groups)
+    """Whether a table quotes the document."""
+    return DOCUMENT in table.columns
 
 
 def headings(table: Table) -> tuple[Text, ...]:
-    """Return the document's own columns."""
-    return (table.columns[0], *table.columns[1::3])
+    """Return the columns; our words stand below the document's, in its column."""
+    return tuple(column for column in table.columns if column != STATEMENT)
 
 
 def body(table: Table, notes: Notes) -> Markup:
-    """Return the rows: what is said, the figure, the verdict, one below the other."""
+    """Return the rows."""
     lines = []
-    for first, *rest in table.rows:
-        cells = [_cell(notes, *rest[i : i + 3]) for i in range(0, len(rest), 3)]
-        lines.append(f"<tr><th scope=row>{html(first.text)}" + "".join(cells))
+    for row in table.rows:
+        cells = dict(zip(table.columns, row, strict=True))
+        marked = [f"<th scope=row>{html(row[0].text)}"]
+        marked += [
+            # On a phone a row's cells stand below each other, each under its heading.
+            f"<td class=t><span class=col>{html(name)}</span>{_cell(name, cells, notes)}"
+            for name in headings(table)[1:]
+        ]
+        lines.append("<tr>" + "".join(marked))
     return Markup("\n".join(lines))
 
 
-def _cell(notes: Notes, words: Cell, figure: Cell, verdict: Cell) -> str:
-    if not words.text:
-        return "<td class=t>"
-    return f"<td class=t><p>{html(words.text)}</p>{_figure(figure, notes)}{_verdict(verdict.text)}"
+def _cell(column: Text, cells: dict[Text, Cell], notes: Notes) -> str:
+    cell = cells[column]
+    if column == DOCUMENT:
+        # Not the page's Chinese, of which an English reader sees nothing.
+        quoted = f"<p class=quote lang=zh-Hans>「{escape(cell.text)}」</p>"
+        return f"{quoted}<p class=about>{html(cells[STATEMENT].text)}</p>"
+    if column == FIGURE:
+        return _figure(cell, notes)
+    if column == VERDICT:
+        return _verdict(cell.text)
+    if column == COMMAND:
+        return " ".join(f"<code>{escape(one)}</code>" for one in str(cell.text).split("; "))
+    return f"<p>{html(cell.text)}</p>"
 
 
 def _figure(cell: Cell, notes: Notes) -> str:

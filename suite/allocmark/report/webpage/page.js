@@ -50,6 +50,10 @@
       setTimeout(() => URL.revokeObjectURL(link.href), 10000);
     });
 
+  // What is wider than its box says so on a phone, where no scroll bar is seen.
+  const seen = new ResizeObserver(all => { for (const {target: box} of all) box.classList.toggle("over", box.scrollWidth > box.clientWidth); });
+  for (const box of document.querySelectorAll(".tb .box")) seen.observe(box);
+
   const word = cell => ((cell.querySelector(`[lang=${root.lang}]`) || cell).textContent).trim();
   const compare = (a, b) => {
     const x = a.dataset.v, y = b.dataset.v;

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from allocmark.report import sharing
 from allocmark.report.notes import Notes, apart, is_figure
 from allocmark.report.page import Section
 from allocmark.report.pictures import Picture
 from allocmark.report.translation import rendered
-from allocmark.report.webpage import cells, columns, grouped, layout, sharing
+from allocmark.report.webpage import cells, columns, grouped, layout
 from allocmark.report.webpage.markup import html
 from allocmark.report.webpage.payload import packed
 from allocmark.report.webpage.svg import inline
@@ -51,6 +52,8 @@ class TableView:
     conditioned: bool
     """Whether anything was measured for it, under some conditions."""
     own: tuple[tuple[Markup, Markup], ...]
+    numbered: tuple[tuple[Markup, int], ...]
+    """Conditions that several tables share: the name of each, and its number among these."""
     csv_name: str
     csv: Markup
 
@@ -85,9 +88,10 @@ def section(
     pictures: Iterable[Picture],
     anchors: Mapping[str, str],
     common: sharing.Conditions,
+    once: sharing.Conditions,
 ) -> SectionView:
     """Return the view of a section."""
-    views = [(table, table_view(table, anchors[table.id], common)) for table in shown.tables]
+    views = [(table, table_view(table, anchors[table.id], common, once)) for table in shown.tables]
     full = [view for _, view in views if view.body]
     leading = [view for table, view in views if view.body and table.leading] or full[:1]
     return SectionView(
@@ -100,8 +104,10 @@ def section(
     )
 
 
-def table_view(table: Table, identifier: str, common: sharing.Conditions) -> TableView:
-    """Return the view of a table."""
+def table_view(
+    table: Table, identifier: str, common: sharing.Conditions, once: sharing.Conditions
+) -> TableView:
+    """Return the view of a table, without the conditions that are `common` or said `once`."""
     drawn, absent = apart(table)
     rows = drawn.rows
     notes = Notes(rows)
@@ -133,7 +139,14 @@ def table_view(table: Table, identifier: str, common: sharing.Conditions) -> Tab
         reasons=tuple((letter, html(reason)) for reason, letter in notes.reasons.items()),
         absent=tuple((html(one.names), html(one.reason)) for one in absent),
         conditioned=bool(table.conditions),
-        own=tuple((html(Recorded(name)), html(text)) for name, text in own),
+        own=tuple(
+            (html(Recorded(name)), html(text)) for name, text in own if (name, text) not in once
+        ),
+        numbered=tuple(
+            (html(Recorded(name)), once.index((name, text)) + 1)
+            for name, text in own
+            if (name, text) in once
+        ),
         csv_name=f"{identifier}.csv",
         csv=packed(csv_text.table(table)),
     )

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from allocmark.compare.model import VERDICTS as FIGURE_VERDICTS
+from allocmark.report import sharing
 from allocmark.report.disturbed import disturbed
 from allocmark.report.notes import EMULATED
 from allocmark.report.page import Page, Part
@@ -22,7 +23,7 @@ from allocmark.report.stacks import Stacks
 from allocmark.report.tables.verdicts import SOURCE
 from allocmark.report.tables.verdicts import TITLE as VERDICTS
 from allocmark.report.translation import named, rendered
-from allocmark.report.webpage import compared, layout, sharing, verdicts, views
+from allocmark.report.webpage import compared, layout, verdicts, views
 from allocmark.report.webpage.first import stack_lines
 from allocmark.report.webpage.markup import html
 from allocmark.store.csv_text import number
@@ -48,12 +49,17 @@ def render(
     """
     tables = [table for section in part.sections for table in section.tables]
     common = sharing.shared(tables)
+    once = sharing.repeated(tables, common)
     by_id = {picture.id: picture for picture in pictures}
     first = next((by_id[name] for name in layout.FIRST_PICTURES if name in by_id), None)
     anchors = layout.anchors(part)
     sections = [
         views.section(
-            s, [p for p in pictures if p.section == s.title and p is not first], anchors, common
+            s,
+            [p for p in pictures if p.section == s.title and p is not first],
+            anchors,
+            common,
+            once,
         )
         for s in part.sections
     ]
@@ -72,6 +78,7 @@ def render(
         verdicts_id=layout.anchor(VERDICTS),
         first=views.picture_view(first) if first else None,
         common=[(html(Recorded(name)), html(text)) for name, text in common],
+        once=[(html(Recorded(name)), html(text)) for name, text in once],
         others=_others(shown, part, language),
         older=without_page(len(shown.older)) if _is_front(shown, part) else "",
         compared=beside,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from allocmark.store.table import Table
@@ -13,6 +14,10 @@ _OWN = ("meter", "samples", "spread", "measured again by")
 """What each table says for itself, even where they all say the same."""
 _MOST = 0.4
 """Of the tables: what fewer have in common is said below each of them."""
+
+
+_LONG = 80
+"""Letters from which a text is said once rather than twice."""
 
 
 def shared(tables: Iterable[Table]) -> Conditions:
@@ -29,6 +34,17 @@ def shared(tables: Iterable[Table]) -> Conditions:
         (name, text)
         for name, text in usual.items()
         if counts[name][text] > _MOST * len(conditioned)
+    )
+
+
+def repeated(tables: Iterable[Table], common: Conditions) -> Conditions:
+    """Return the long ones of what several tables say beyond the common ones: said in one place,
+    where each of these tables points to."""
+    counts = Counter(pair for table in tables for pair in own(table, common))
+    return tuple(
+        (name, text)
+        for (name, text), count in counts.items()
+        if count > 1 and len(str(text)) > _LONG
     )
 
 
