@@ -18,8 +18,8 @@ from allocmark.claims.request_steps import steps
 from allocmark.experiments.catalog import in_suite
 from allocmark.report import markdown
 from allocmark.report.document_table import COMMAND, DOCUMENT, FIGURE, STATEMENT, VERDICT
-from allocmark.report.flow_chart import flow_chart
 from allocmark.report.page import Section, page
+from allocmark.report.plots.flow_chart import flow_chart
 from allocmark.report.translation import rendered
 from allocmark.report.webpage.verdicts import ruling_of
 from allocmark.schema.metrics import request_path as metrics

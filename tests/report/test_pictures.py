@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
-from allocmark.report.pictures import INK, PALETTE
-from allocmark.report.plots import pictures
+from allocmark.report.plots.catalog import pictures
+from allocmark.report.plots.drawing import INK, PALETTE
 from allocmark.report.tables import fragmentation as fragmentation_tables
 from allocmark.report.webpage import layout
 from allocmark.schema.figure import Figure

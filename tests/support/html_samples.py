@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from allocmark.report import plots
 from allocmark.report.page import Page, Part, page
+from allocmark.report.plots import catalog
 from allocmark.report.webpage.writer import render
 from allocmark.store.frame import Store, load
 
@@ -29,7 +29,7 @@ def made(results: Path, drawn: bool = True) -> Made:
     store = load(results)
     shown = page(store)
     part = shown.parts[0]
-    pictures = plots.pictures(part.panel) if drawn else []
+    pictures = catalog.pictures(part.panel) if drawn else []
     return Made(store, shown, part, render(shown, part, pictures))
 
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from allocmark.report import markdown_files, markdown_page, plots, webpage
+from allocmark.report import markdown_files, markdown_page, webpage
 from allocmark.report.markdown_files import Files
 from allocmark.report.page import Page, Part, filled, outline, page, slugged, unique
-from allocmark.report.pictures import Picture
+from allocmark.report.plots import catalog
+from allocmark.report.plots.drawing import Picture
 from allocmark.report.stacks import Stacks, stacks
 from allocmark.report.translation import named
 from allocmark.schema.documents import write_whole
@@ -131,7 +132,7 @@ def _written(
 ) -> Texts:
     """Write all of a part that is still empty; return the Markdown of its first screen."""
     made = filled(part)
-    pictures = plots.pictures(made.panel)
+    pictures = catalog.pictures(made.panel)
     files = _write_data(made, pictures, out)
     for language in languages:
         text = webpage.render(shown, made, pictures, language, beside=beside)

@@ -17,7 +17,7 @@ from allocmark.report.markdown_page import (
     repeated_conditions,
 )
 from allocmark.report.page import Part, Section, slugged, unique
-from allocmark.report.pictures import Picture
+from allocmark.report.plots.drawing import Picture
 from allocmark.report.tables.verdicts import TITLE as VERDICTS
 from allocmark.report.tables.verdicts import on_little
 from allocmark.report.translation import named, rendered

@@ -8,7 +8,7 @@ from html import unescape
 
 from markupsafe import Markup, escape
 
-from allocmark.report.pictures import INK, Picture
+from allocmark.report.plots.drawing import INK, Picture
 from allocmark.report.webpage.markup import html
 from allocmark.system.message import Recorded, Text
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from allocmark.report import sharing
 from allocmark.report.notes import Notes, apart, is_figure
 from allocmark.report.page import Section
-from allocmark.report.pictures import Picture
+from allocmark.report.plots.drawing import Picture
 from allocmark.report.translation import rendered
 from allocmark.report.webpage import cells, columns, grouped, layout
 from allocmark.report.webpage.markup import html

@@ -18,7 +18,7 @@ from allocmark.report.disturbed import disturbed
 from allocmark.report.notes import EMULATED
 from allocmark.report.page import Page, Part
 from allocmark.report.paging import without_page
-from allocmark.report.pictures import Picture
+from allocmark.report.plots.drawing import Picture
 from allocmark.report.stacks import Stacks
 from allocmark.report.tables.verdicts import SOURCE
 from allocmark.report.tables.verdicts import TITLE as VERDICTS

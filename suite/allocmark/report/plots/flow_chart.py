@@ -10,7 +10,7 @@ from allocmark.allocators.torch_caching import NATIVE
 from allocmark.claims.core.claim import Evidence
 from allocmark.claims.core.evidence_collector import EvidenceCollector
 from allocmark.claims.request_steps import Step, steps
-from allocmark.report.pictures import INK, PALETTE, Picture, draw
+from allocmark.report.plots.drawing import INK, PALETTE, Picture, draw
 from allocmark.report.tables import flow
 from allocmark.schema.metrics import request_path
 from allocmark.schema.metrics.fragmentation import DRIVER_ALLOCS

@@ -9,7 +9,7 @@ import pandas as pd
 from allocmark.allocators.tensorflow_gpu import GROWTH
 from allocmark.allocators.torch_caching import DRIVER_POOL, EXPANDABLE, NATIVE
 from allocmark.report.axes import WORKLOAD
-from allocmark.report.pictures import INK, Picture, colours, draw, legend
+from allocmark.report.plots.drawing import INK, Picture, colours, draw, legend
 from allocmark.report.table_spec import select
 from allocmark.report.tables import fragmentation
 from allocmark.schema.metrics.capacity import CAPACITY_RATIO

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from allocmark.report.pictures import Picture, colours, draw, legend, name_lines
+from allocmark.report.plots.drawing import Picture, colours, draw, legend, name_lines
 from allocmark.report.table_spec import select
 from allocmark.report.tables import context as context_tables
 from allocmark.report.tables import streams as streams_tables

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from allocmark.allocators.tensorflow_gpu import GREEDY, LIMIT
-from allocmark.report import plots_bytes, plots_capacity, plots_memory
 from allocmark.report.axes import WORKLOAD
-from allocmark.report.flow_chart import flow_chart
-from allocmark.report.pictures import Picture, colours, draw, label_ends, name_lines
+from allocmark.report.plots import bytes_held, capacity, memory
+from allocmark.report.plots.drawing import Picture, colours, draw, label_ends, name_lines
+from allocmark.report.plots.flow_chart import flow_chart
 from allocmark.report.table_spec import select
 from allocmark.report.tables import fragmentation as fragmentation_tables
 from allocmark.report.tables import latency as latency_tables
@@ -43,13 +43,13 @@ _WASTE = Message("waste, % of peak reserved")
 def pictures(panel: Panel) -> list[Picture]:
     """Return the pictures that the results of a panel suffice for."""
     made = [
-        plots_capacity.capacity(panel),
+        capacity.capacity(panel),
         latency(panel),
         waste(panel),
-        plots_memory.memory(panel),
+        memory.memory(panel),
         flow_chart(panel),
     ]
-    made += [plots_bytes.context(panel), plots_bytes.streams(panel), plots_bytes.modes(panel)]
+    made += [bytes_held.context(panel), bytes_held.streams(panel), bytes_held.modes(panel)]
     return [picture for picture in made if picture is not None]
 
 

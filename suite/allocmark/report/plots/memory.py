@@ -9,7 +9,7 @@ import pandas as pd
 from allocmark import allocators
 from allocmark.allocators import tensorflow_gpu
 from allocmark.allocators.torch_caching import DRIVER_POOL, EXPANDABLE, NATIVE
-from allocmark.report.pictures import INK, PALETTE, Picture, draw, legend
+from allocmark.report.plots.drawing import INK, PALETTE, Picture, draw, legend
 from allocmark.report.table_spec import select
 from allocmark.report.tables import fragmentation
 from allocmark.schema.metrics import fragmentation as metrics
