@@ -9,7 +9,7 @@ from html import unescape
 from allocmark.report.disturbed import disturbed
 from allocmark.report.notes import Notes, apart
 from allocmark.report.page import Page, Part
-from allocmark.report.plots import catalog
+from allocmark.report.plots.catalog import pictures
 from allocmark.report.translation import catalog, recognized
 from allocmark.report.webpage.first import stack_lines
 from allocmark.store.table import Table
@@ -44,7 +44,7 @@ def of_part(part: Part, drawn: bool = True) -> Iterator[Text]:
         yield from (evidence.what for evidence in one.verdict.evidence)
     for card in part.headlines:
         yield card.what
-    for picture in catalog.pictures(part.panel) if drawn else ():
+    for picture in pictures(part.panel) if drawn else ():
         yield from (picture.title, picture.about, picture.section, *picture.words)
         words = {str(word) for word in (picture.title, *picture.words)}
         drawn_texts = map(unescape, re.findall(r"<text\b[^>]*>([^<]*)</text>", picture.svg))
