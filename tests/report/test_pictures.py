@@ -11,7 +11,9 @@ from pathlib import Path
 from allocmark.report.plots.catalog import pictures
 from allocmark.report.plots.drawing import INK, PALETTE
 from allocmark.report.tables import fragmentation as fragmentation_tables
+from allocmark.report.translation import rendered
 from allocmark.report.webpage import layout
+from allocmark.report.webpage.svg import inline
 from allocmark.schema.figure import Figure
 from allocmark.store.frame import load
 from allocmark.store.panel import Panel, panels
@@ -79,6 +81,20 @@ def test_the_heat_map_has_the_order_of_its_table(tmp_path: Path) -> None:
     subjects = [str(row[0].text) for row in table.rows]
     assert [text for text in texts if text in workloads] == workloads
     assert [text for text in texts if text in subjects] == subjects
+
+
+def test_names_of_workloads_are_not_translated(tmp_path: Path) -> None:
+    """`pinned` is a workload in which blocks stay; of host memory the word means another thing."""
+    found = Figure("capacity_ratio", "ratio", "sampled", "ballast", {"workload": "pinned"}, 1.5)
+    waste = Figure("waste_ratio", "ratio", "exact", "counters", {"workload": "pinned"}, 0.5)
+    samples.put(tmp_path, samples.document("capacity", "torch-native", [found]))
+    samples.put(tmp_path, samples.document("fragmentation", "torch-native", [waste]))
+    panel = _panel(tmp_path)
+    for picture in pictures(panel):
+        assert "pinned" in inline(picture, "title")
+        assert "锁页" not in inline(picture, "title")
+    table = fragmentation_tables.tables(panel, ())[0]
+    assert rendered(table.columns[1], "zh") == "pinned"
 
 
 def test_the_same_panel_gives_the_same_pictures(tmp_path: Path) -> None:

@@ -18,6 +18,13 @@ def _meter(value: object) -> Text:
 
 
 METER = Key("axis_meter", Message("meter"), _meter, METERS)
-WORKLOAD = Key("workload")
+
+
+def _name(value: object) -> Text:
+    """Return a workload's name, which is no word: it is the same in every language."""
+    return str(plain(value))
+
+
+WORKLOAD = Key("workload", show=_name)
 POINT = Key("point")
 CALL = Key("call")

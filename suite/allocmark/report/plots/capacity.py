@@ -81,5 +81,6 @@ def capacity(panel: Panel) -> Picture | None:
         ),
         section=fragmentation.TITLE,
         emulated=panel.emulated,
-        words=(_RATIO, _BFC),
+        # Names are no words: they stay as they are in every language.
+        words=(_RATIO, _BFC, *lines),
     )

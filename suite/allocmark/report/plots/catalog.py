@@ -159,7 +159,7 @@ def waste(panel: Panel) -> Picture | None:
         ),
         section=fragmentation_tables.TITLE,
         emulated=panel.emulated,
-        words=[_WASTE],
+        words=(_WASTE, *sorted(set(data["workload"]))),
     )
 
 

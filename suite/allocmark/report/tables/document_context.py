@@ -29,7 +29,7 @@ _STATEMENTS = statements(
 TABLES = (
     DocumentTable(
         "context",
-        Message("What is said of the context"),
+        Message("Statements about the CUDA context"),
         (Message("context"), STATEMENT),
         _STATEMENTS,
     ),
