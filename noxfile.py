@@ -85,6 +85,22 @@ def nightly_rehearsal(session: nox.Session) -> None:
 
 
 @nox.session(venv_backend="none")
+def budgets(session: nox.Session) -> None:
+    """Print what is taken of each budget of time, on a machine that does nothing else."""
+    noted = Path(session.create_tmp(), "budgets.jsonl").absolute()
+    noted.unlink(missing_ok=True)
+    env = {"ALLOCMARK_TEST_BUDGETS": str(noted)}
+    session.run(
+        *_START, "test", "-n", "0", "-m", "budget", *session.posargs, env=env, external=True
+    )
+    rows = [json.loads(line) for line in noted.read_text().splitlines()]
+    for name, taken, allowed in sorted(rows, key=lambda row: row[2] / row[1]):
+        print(f"{taken / allowed:6.2f} of {name} ({taken:.3g} of {allowed:g})")
+    if any(taken > allowed for _name, taken, allowed in rows):
+        session.error("a budget was exceeded")
+
+
+@nox.session(venv_backend="none")
 def run(session: nox.Session) -> None:
     """Measure, on the emulated driver where there is no GPU; arguments go to `allocmark run`."""
     session.run(*_START, "run", *session.posargs, external=True)

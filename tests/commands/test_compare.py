@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from allocmark.compare.comparing import compare
+from tests.support import budgets
 from tests.support.command import allocmark
 from tests.support.compare_samples import STACK, document, exact, hits, put
 
@@ -72,8 +73,9 @@ def test_history_says_what_it_lacks(results: Path, capsys: pytest.CaptureFixture
     assert "is tracked" in capsys.readouterr().err
 
 
+@budgets.budget
 def test_two_folders_of_a_thousand_files_are_compared_soon(tmp_path: Path) -> None:
-    """Read by all processors: a third of the time allowed is what two cores take."""
+    """Read by all processors."""
     subjects = [document(*hits(n, count=20), subject=f"torch-{n}") for n in range(20)]
     for root in ("a", "b"):
         for number, one in enumerate(subjects):
@@ -88,7 +90,7 @@ def test_two_folders_of_a_thousand_files_are_compared_soon(tmp_path: Path) -> No
     seconds = time.perf_counter() - begin
     assert found.a.documents == found.b.documents == 1000
     assert len(found.rows) == 50 * 20 * 20
-    assert seconds < 12
+    budgets.note("compare of 1,000 documents with 1,000", seconds, 4)
 
 
 @pytest.mark.parametrize(

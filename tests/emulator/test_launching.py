@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -35,6 +36,32 @@ report([is_emulated(), driver.allocmark_emulator_version(), name.value.decode(),
 """
     name = "Emulated NVIDIA H200"
     assert emulated(code) == [True, 1, name, name, "580.159.04"]
+
+
+_NVML = """
+import ctypes, json, pynvml as n
+n.nvmlInit()
+card = n.nvmlDeviceGetHandleByIndex(0)
+old, new = n.nvmlDeviceGetMemoryInfo(card), n.nvmlDeviceGetMemoryInfo(card, version=n.nvmlMemory_v2)
+print(json.dumps([old.total, old.used, old.free, new.total, new.reserved, new.used, new.free]))
+"""
+
+
+@pytest.mark.parametrize("asked", [None, 24 * GIB])
+def test_nvml_tells_what_the_driver_keeps_as_an_h200_does(asked: int | None) -> None:
+    """Its total is 644,939,776 bytes more than can be used, which are used from the start."""
+    reserved, usable = (644939776, 150109880320) if asked is None else (0, asked)
+    memory = [] if asked is None else ["--memory", str(asked)]
+    words = [sys.executable, "-m", "allocmark.emulator", "--gpu", "h200", *memory, "--"]
+    done = subprocess.run(
+        [*words, sys.executable, "-c", _NVML],
+        env=environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    total = usable + reserved
+    assert json.loads(done.stdout) == [total, reserved, usable, total, reserved, 0, usable]
 
 
 def test_this_process_is_not_emulated() -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from allocmark.emulator.driver_profile import load
 from allocmark.workloads import catalog
+from tests.support import budgets
 from tests.support.emulated_child import emulated, environment
 
 pytestmark = pytest.mark.skipif(
@@ -139,8 +140,10 @@ def test_out_of_memory_reads_as_on_a_real_card(native: Any) -> None:
     assert re.search(r"2\.00 GiB allowed", native["fraction"])
 
 
+@budgets.budget
 def test_the_allocator_keeps_its_speed(native: Any) -> None:
-    assert native["events_per_second"] > 300_000
+    taken = 300_000 / native["events_per_second"]
+    budgets.note("replay of 300,000 events of torch", taken, 1)
 
 
 def test_expandable_segments_map_to_the_byte() -> None:

@@ -11,6 +11,7 @@ from allocmark.meters import memory
 from allocmark.meters.memory import MemoryMeters
 from allocmark.schema.device_meters import MEM_GET_INFO, METERS, NVML_DEVICE, NVML_PROCESS
 from allocmark.system.errors import NoGpuError
+from tests.support import budgets
 from tests.support.emulation import needs_emulator, needs_torch
 from tests.support.nvml import MIB, FakeNvml, emulated_on, error, process
 
@@ -129,6 +130,7 @@ print(json.dumps([before, context, tensor, none, some, listed, whole]))
         assert tensor[meter] - context[meter] == 64 * MIB
 
 
+@budgets.budget
 @needs_emulator
 def test_a_reading_creates_nothing_and_leaves_the_current_context_alone() -> None:
     told = emulated_on(
@@ -158,7 +160,7 @@ print(json.dumps([none, [context_exists(0), context_exists(1)], before == curren
     assert none == [None, None, False, False]
     assert exist == [False, True] and same
     assert device[0] == init and device[1] > 500 * MIB
-    assert seconds < 1e-3
+    budgets.note("a reading of a second GPU's memory", seconds, 1e-3)
 
 
 @needs_torch

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -162,9 +161,7 @@ def test_what_forks_may_be_killed(events: Path) -> None:
             os.close(write)
             os.kill(started._process.pid, signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL
-            begin = time.monotonic()
             assert os.read(read, 1) == b""  # Nobody holds its other end.
-            assert time.monotonic() - begin < 20
             os.close(read)
             assert process.stdin is not None
             process.stdin.close()

@@ -11,6 +11,7 @@ import pytest
 
 from allocmark.report.webpage import layout
 from allocmark.store import csv_text
+from tests.support import budgets
 from tests.support.browser import NO_BROWSER, browser_path
 from tests.support.html_samples import published
 
@@ -264,8 +265,9 @@ def test_it_prints(browser: Any, address: str) -> None:
         assert len(printed) > 50_000
 
 
+@budgets.budget
 def test_it_opens_at_once(browser: Any, address: str) -> None:
-    """In less than a second on a quiet machine: the best of three, with slack for a busy one."""
+    """In less than a second: the best of three."""
     times = []
     for _ in range(3):
         with _opened(browser, address) as page:
@@ -275,4 +277,4 @@ def test_it_opens_at_once(browser: Any, address: str) -> None:
                     "(performance.getEntriesByType('navigation'))"
                 )
             )
-    assert min(times) < 3000
+    budgets.note("page opens", min(times) / 1000, 1)

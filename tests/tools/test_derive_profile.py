@@ -50,7 +50,7 @@ def test_each_figure_names_a_document_that_exists() -> None:
     told = json.loads((PROFILES / "h200.json").read_text())
     sources = [text for name, text in told.items() if name.endswith("_bytes_source")]
     sources += [table["source"] for table in told["call_times_ns"].values()]
-    assert len(sources) == 8 + len(driver_profile.CALLS)
+    assert len(sources) == 9 + len(driver_profile.CALLS)
     for text in sources:
         (path,) = (word.rstrip(":") for word in text.split() if documents.SUFFIX in word)
         assert (RESULTS / MACHINE / path).is_file()
@@ -64,6 +64,7 @@ def folder(tmp_path: Path) -> Path:
         "driver": "580.1",
         "cuda": "13.0",
         "torch": "2.11.0",
+        "total_bytes": 100 * GIB + 5,
         "usable_bytes": 100 * GIB,
     }
     blank = documents.Document(
@@ -116,6 +117,7 @@ def test_the_arithmetic(folder: Path) -> None:
         "compute_minor": 0,
         "multiprocessors": 132,
         "memory_bytes": 100 * GIB,
+        "nvml_reserved_bytes": 5,
         "context_bytes": 500 * MIB,
         "driver_init_bytes": 3 * MIB,
         "context_unlisted_bytes": 6 * MIB + 1,

@@ -15,6 +15,7 @@ DEFAULT = "h200"
 # What the C side reads as numbers, in its own names; bytes where the name says so.
 NUMBERS = (
     *("cuda_version", "compute_major", "compute_minor", "multiprocessors", "memory_bytes"),
+    "nvml_reserved_bytes",
     *("driver_init_bytes", "context_bytes", "context_unlisted_bytes", "context_eager_bytes"),
     *("first_kernel_bytes", "first_blas_bytes", "first_blas_eager_bytes", "lag_calls"),
 )

@@ -72,7 +72,9 @@ def emulated_environment(
     the profile's time.
     """
     profile = load(gpu or DEFAULT)
-    memory = {} if memory_bytes is None else {"memory_bytes": memory_bytes}
+    # Of a capacity that is asked for the driver keeps nothing to itself.
+    asked = {"memory_bytes": memory_bytes, "nvml_reserved_bytes": 0}
+    memory = {} if memory_bytes is None else asked
     lines = {
         "name": f"Emulated {profile.name}",
         "driver_version": profile.driver_version,

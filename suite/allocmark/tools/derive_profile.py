@@ -132,6 +132,9 @@ def derive(results: Path, machine: str) -> dict[str, Any]:
         **_CHIPS[gpu],
         "memory_bytes": stack["usable_bytes"],
         "memory_bytes_source": f"{source.label(_CONTEXT)}: usable_bytes of the stack",
+        "nvml_reserved_bytes": stack["total_bytes"] - stack["usable_bytes"],
+        "nvml_reserved_bytes_source": f"{source.label(_CONTEXT)}: total_bytes of the stack, "
+        "NVML's, less these",
         **_context(source, _BLAS_WORKSPACES[gpu]),
         "lag_calls": _LAG_CALLS,
         "lag_calls_source": "a choice: enough that an event is pending when the next line of a "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,10 +119,8 @@ def test_what_cannot_be_built_has_a_stage_of_its_own(
 
 
 def test_a_hanging_child_is_stopped_at_its_limit(allocator_file: Path, start: Start) -> None:
-    begin = time.monotonic()
     (failure,) = _launch(_request(allocator_file, "hangs", limit_s=4), start).failures
     assert failure.reason == "stopped after its time limit of 4 s"
-    assert time.monotonic() - begin < 30
 
 
 def test_the_run_goes_on_after_each_way_to_fail(allocator_file: Path, start: Start) -> None:

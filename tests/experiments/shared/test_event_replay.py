@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from allocmark.allocators.base import Capability
 from allocmark.experiments.shared.event_replay import Script, replay, spaced
 from allocmark.workloads.event_trace import Op, Trace
+from tests.support import budgets
 from tests.support.emulation import CountingAllocator, alloc, emulated, free, needs_torch, trace
 
 
@@ -153,6 +154,7 @@ print(json.dumps([r.completed, r.peak_requested_bytes, a.stats().reserved_bytes]
     assert told == [True, 4 << 20, 0]
 
 
+@budgets.budget
 @needs_torch
 def test_is_fast_enough_over_torch() -> None:
     per_second = emulated(
@@ -166,4 +168,4 @@ s = Script.of(trace(*pairs))
 print(json.dumps(max(len(s) / replay(s, a).seconds for _ in range(5))))
 """,
     )
-    assert per_second >= 300_000
+    budgets.note("replay of 300,000 events", 300_000 / per_second, 1)

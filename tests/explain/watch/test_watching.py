@@ -94,7 +94,7 @@ def test_a_process_tells_its_counters_and_takes_its_file_with_it(tmp_path: Path)
     code = "import torch, allocmark; allocmark.watch(); allocmark.watch(); tell()"
     (found,) = told(run(tmp_path, code))
     assert found["devices"] == [_FOUND]
-    assert abs(found["written_s"] - time.monotonic()) < 60
+    assert 0 < found["written_s"] <= time.monotonic()
     assert list((tmp_path / "allocmark").iterdir()) == []
     assert stat.S_IMODE((tmp_path / "allocmark").stat().st_mode) == 0o700
 

@@ -20,6 +20,7 @@ static const struct {
 } keys[] = {
     TEXT(name), TEXT(driver_version), TEXT(state), NUMBER(cuda_version), NUMBER(compute_major),
     NUMBER(compute_minor), NUMBER(multiprocessors), NUMBER(devices), NUMBER(memory_bytes),
+    NUMBER(nvml_reserved_bytes),
     NUMBER(lag_calls), NUMBER(driver_init_bytes), NUMBER(context_bytes), NUMBER(context_unlisted_bytes),
     NUMBER(context_eager_bytes), NUMBER(first_kernel_bytes), NUMBER(first_blas_bytes),
     NUMBER(first_blas_eager_bytes),

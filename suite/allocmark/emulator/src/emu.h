@@ -36,7 +36,7 @@ static inline size_t emu_round_up(size_t size, size_t unit) { return (size + uni
 struct emu_config {
     char name[256], driver_version[64], state[256];
     int64_t cuda_version, compute_major, compute_minor, multiprocessors;
-    int64_t devices, memory_bytes, lag_calls;
+    int64_t devices, memory_bytes, nvml_reserved_bytes, lag_calls;
     int64_t driver_init_bytes;      /* missing on a card while any process has initialised the driver */
     int64_t context_bytes;          /* listed for the process in NVML */
     int64_t context_unlisted_bytes; /* missing on the card, listed for nobody */

@@ -147,7 +147,10 @@ struct memory2 {
     unsigned long long total, reserved, free, used;
 };
 static struct memory memory_of(int card) {
-    unsigned long long total = (unsigned long long)emu_config.memory_bytes, used = emu_card_used(card);
+    /* What the driver keeps for itself is in the total and counts as used, as on hardware. */
+    unsigned long long reserved = (unsigned long long)emu_config.nvml_reserved_bytes;
+    unsigned long long total = (unsigned long long)emu_config.memory_bytes + reserved;
+    unsigned long long used = emu_card_used(card) + reserved;
     return (struct memory){total, used < total ? total - used : 0, used};
 }
 API int nvmlDeviceGetMemoryInfo(void *handle, struct memory *out) {
@@ -158,7 +161,8 @@ API int nvmlDeviceGetMemoryInfo(void *handle, struct memory *out) {
 API int nvmlDeviceGetMemoryInfo_v2(void *handle, struct memory2 *out) {
     GATE_CARD(handle);
     struct memory m = memory_of(card);
-    *out = (struct memory2){out->version, m.total, 0, m.free, m.used};
+    unsigned long long reserved = (unsigned long long)emu_config.nvml_reserved_bytes;
+    *out = (struct memory2){out->version, m.total, reserved, m.free, m.used - reserved};
     return SUCCESS;
 }
 struct process {
