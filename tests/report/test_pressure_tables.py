@@ -17,7 +17,7 @@ from tests.support import report_samples as samples
 
 UNCOUNTED = "In expandable segments torch counts no inactive split bytes"
 SAID = {
-    "shown_bytes": "0 there says nothing",
+    "shown_bytes": '0 means "not counted"',
     "inactive_split_bytes_max_before": "0 there does not say that there are none",
     "unreturnable_share_max_before": "there, the figure is of live ones alone",
     "first-unreturnable-share-event": "there, the figure is of live ones alone",

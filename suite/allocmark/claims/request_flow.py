@@ -60,7 +60,7 @@ def _flow(evidence: EvidenceCollector) -> Verdict:
     return evidence.verdict(
         Ruling.of(all(parts), in_part=any(parts)),
         Message(
-            "Without a limit the cache serves {hits} of all requests, the driver is asked {calls} "
+            "Without a limit the cache serves {hits} of all requests, cudaMalloc is called {calls} "
             "times. Of {runs} runs in short memory {retried} released the cache and tried again; "
             "{failed} failed, {untried} of them without a retry."
         ),

@@ -56,7 +56,7 @@ TABLES = (
         about=Message(
             "A GiB of blocks is taken, half of it freed, the cache emptied, the rest freed, the "
             "cache emptied again. In expandable segments torch counts no inactive split bytes, "
-            "which memory_summary calls non-releasable: 0 there says nothing."
+            'which memory_summary calls non-releasable: 0 means "not counted".'
         ),
         leading=True,
     ),

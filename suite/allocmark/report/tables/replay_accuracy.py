@@ -151,9 +151,9 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
             "peaks-off",
             Message("Peak reserved: replay without a GPU, less the real run"),
             Message(
-                "Each program was recorded once, as torch comes; the recording was replayed under "
-                "each setting on the emulated driver, and the program itself ran under each on "
-                "the GPU. Equal: to the byte."
+                "Each program was recorded once, under default settings; the recording was "
+                "replayed under each setting on the emulated driver, and the program itself ran "
+                "under each on the GPU. Equal: to the byte."
             ),
             places,
             _difference,
