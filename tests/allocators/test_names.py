@@ -11,6 +11,8 @@ from allocmark.allocators import names, registry
 from allocmark.allocators.base import Capability, Stats, Tier
 from allocmark.system.errors import NotMeasurableError
 
+pytestmark = pytest.mark.fault
+
 TRACKED = [
     *("cuda-malloc", "cuda-malloc-async-0", "cuda-malloc-async-max"),
     *("torch-native", "torch-nocache", "torch-expandable", "torch-async"),

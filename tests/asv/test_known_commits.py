@@ -10,6 +10,8 @@ import pytest
 
 from allocmark.asv.known_commits import lacking
 
+pytestmark = pytest.mark.fault
+
 
 def _git(folder: Path, *words: str) -> str:
     who = ("-c", "user.name=x", "-c", "user.email=x@example.org")

@@ -15,6 +15,8 @@ from allocmark.store.frame import load
 from tests.support import claims_samples as samples
 from tests.support import report_samples
 
+pytestmark = pytest.mark.fault
+
 HOSTILE = "{x} {0} <b>"
 
 

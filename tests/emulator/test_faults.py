@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.emulated_child import PRELUDE, emulated, environment, launcher, run
 
+pytestmark = pytest.mark.fault
+
 
 def faults(rules: str) -> dict[str, str]:
     return {"ALLOCMARK_EMULATOR_FAULTS": rules}

@@ -20,6 +20,8 @@ from allocmark.system.units import GIB, MIB
 from tests.support.emulated_child import PRELUDE, emulated, environment, run
 from tests.support.emulated_child import launcher as command
 
+pytestmark = pytest.mark.fault
+
 
 def test_nobody_can_mistake_it_for_hardware() -> None:
     code = """

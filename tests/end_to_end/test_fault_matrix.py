@@ -24,6 +24,8 @@ from tests.support import faults
 from tests.support.clone import Clone
 from tests.support.faults import ACTIONS, AFTER, BEFORE, EVERY, MEMORY, SHORT, TOLD
 
+pytestmark = pytest.mark.fault
+
 _EVERY = bool(os.environ.get(EVERY))  # read here: tests start without such variables
 _SUITE = Path(documents.__file__).parents[2]
 _FAILED = ("719", "launch failure", "finds no usable GPU")

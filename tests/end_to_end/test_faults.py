@@ -22,6 +22,8 @@ from allocmark.schema import documents
 from allocmark.schema.documents import Document
 from tests.support.clone import Clone
 
+pytestmark = pytest.mark.fault
+
 FAULTY = '''
 """Allocators that do what allocators should not."""
 import os, signal, sys, time

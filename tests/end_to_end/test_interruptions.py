@@ -14,6 +14,8 @@ from allocmark.schema import documents, run_state
 from allocmark.schema.notes import NOT_REACHED
 from tests.support.clone import Clone
 
+pytestmark = pytest.mark.fault
+
 WAIT_S = 60
 RUN = ("asv", "run", "--quick", "--bench", "streams")
 

@@ -20,6 +20,8 @@ from allocmark.recording.record import RecordOptions, record
 from allocmark.system import foreground
 from allocmark.system.errors import AllocmarkError
 
+pytestmark = pytest.mark.fault
+
 _HOOK = Path(allocmark.__file__).parent / "hook" / "inside"
 
 TORCH = """

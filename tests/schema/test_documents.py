@@ -20,6 +20,8 @@ from allocmark.schema.figure import Figure, Series
 from allocmark.store.reading import read_all, whole
 from allocmark.system.errors import DocumentError, of_system
 
+pytestmark = pytest.mark.fault
+
 _LONG = [float(n) for n in range(1, 41)]
 """Longer than what a comparison parses as it reads."""
 _DEEP = "[" * 100_000 + "]" * 100_000

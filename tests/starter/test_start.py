@@ -20,6 +20,8 @@ from starter.errors import StartError
 from starter.interpreter import Framework, frameworks, site_folders
 from starter.places import EMULATED_RESULTS
 
+pytestmark = pytest.mark.fault
+
 ROOT = Path(__file__).parents[2]
 TOGETHER = (
     ("core", "torch", "accuracy", "report", "test", "dev"),

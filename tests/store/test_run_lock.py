@@ -14,6 +14,8 @@ import pytest
 
 from allocmark.store.run_lock import FILE_NAME, RunningError, held
 
+pytestmark = pytest.mark.fault
+
 HOLD = """
 import sys, time
 from pathlib import Path

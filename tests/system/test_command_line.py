@@ -19,6 +19,8 @@ from allocmark.system.command_line import run
 from allocmark.system.errors import EXIT_FINE, EXIT_UNCLEAR, AllocmarkError
 from tests.support.emulation import needs_torch
 
+pytestmark = pytest.mark.fault
+
 PACKAGE = Path(__file__).parents[2] / "suite" / "allocmark"
 INSIDE = {
     *("system/interpreters.py", "machine/stack.py", "machine/nvml.py", "measure/trial.py"),

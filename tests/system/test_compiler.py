@@ -13,6 +13,8 @@ import pytest
 from allocmark.system import compiler as building
 from allocmark.system.errors import NotBuiltError
 
+pytestmark = pytest.mark.fault
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

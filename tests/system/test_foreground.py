@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.fault
+
 CHILD = """
 import signal, sys
 def end(*_):

@@ -21,6 +21,8 @@ from allocmark.experiments.core.preloaded import Preloaded
 from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.system.interpreters import interpreter
 
+pytestmark = pytest.mark.fault
+
 # An allocator of a user's own that misbehaves as told, without any GPU.
 _MISBEHAVING = """
 import os, signal, sys, time

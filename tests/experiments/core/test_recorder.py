@@ -17,6 +17,8 @@ from allocmark.system.errors import (
     user_message,
 )
 
+pytestmark = pytest.mark.fault
+
 _ADVICE = "CUDA error: out of memory\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
 
 

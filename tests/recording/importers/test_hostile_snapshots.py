@@ -19,6 +19,8 @@ from allocmark.recording.importers.snapshot_columns import NotASnapshotError, co
 from allocmark.system.errors import AllocmarkError
 from tests.support.snapshots import BASE, block, entry, segment, snapshot, write
 
+pytestmark = pytest.mark.fault
+
 
 class Asks:
     """Pickles as a call."""
