@@ -140,7 +140,7 @@ def _torch() -> dict[At, float]:
 def _fragmentation() -> dict[At, float]:
     made: dict[At, float] = {}
     waste = {NATIVE: 0.3, NO_CACHE: 0.05, EXPANDABLE: 0.1, GROWTH: 0.4}
-    capacity = {NATIVE: 1.3, EXPANDABLE: 1.1, LIMIT: 1.2, GROWTH: 1.4}
+    capacity = {NATIVE: 1.3, EXPANDABLE: 1.1, LIMIT: 1.2, GROWTH: 1.4, "cuda-malloc": 1.0}
     reserved = {NATIVE: 300, EXPANDABLE: 200, "torch-split64": 500}
     for workload in WORKLOADS:
         place = {"workload": workload}

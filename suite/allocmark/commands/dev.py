@@ -192,6 +192,20 @@ def picture(
 
 
 @app.command()
+def verdicts_of_versions(
+    python: Annotated[
+        list[Path], typer.Option(help="An interpreter with another version of torch (repeatable).")
+    ],
+    results: Annotated[Path, typer.Option(help="The results folder that gets the file.")],
+) -> None:
+    """Judge the statements under several versions of torch, on the emulated driver."""
+    from allocmark.schema.versions import NAME
+    from allocmark.tools.versions_verdicts import measure
+
+    measure(python, results / NAME, typer.echo)
+
+
+@app.command()
 def build_shim(file: Annotated[Path, typer.Argument(help="The library to write.")]) -> None:
     """Build TensorFlow's shim, to be taken along to where TensorFlow came without its headers."""
     from allocmark.allocators.tensorflow_gpu import shim

@@ -8,7 +8,6 @@ memory that is wasted, the pieces that free memory lies in, and what blocks and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from allocmark.allocators.tensorflow_gpu import GROWTH, LIMIT
@@ -27,28 +26,10 @@ from allocmark.claims.shared.rows import (
 from allocmark.schema.metrics import capacity, fragmentation
 from allocmark.system.message import Message, Text, sentences
 
-_CLEARLY = 0.75
-_UNCLEARLY = 0.25
 _CAUSE = Message(
     "Both split blocks and merge neighbours. PyTorch merges within segments of the driver, most of "
     "them made for one request; BFC within few large regions."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """In how many of the workloads something is so."""
-
-    number: float
-    tried: float
-
-    @property
-    def clearly(self) -> bool:
-        return self.number >= _CLEARLY * self.tried
-
-    @property
-    def unclearly(self) -> bool:
-        return self.number <= _UNCLEARLY * self.tried
 
 
 @partial(
@@ -81,7 +62,7 @@ def _by_capacity(evidence: EvidenceCollector) -> Verdict:
         evidence.derive("expandable", what, median, rows)
         expandable = Message("With expandable segments PyTorch needs {expandable}.")
     return evidence.verdict(
-        in_most(more.number, more.tried),
+        in_most(*more),
         sentences(
             Message(
                 "By the smallest capacity in which workloads complete, BFC in one region as by "
@@ -97,7 +78,7 @@ def _by_capacity(evidence: EvidenceCollector) -> Verdict:
 def _by_vector(evidence: EvidenceCollector) -> Verdict:
     waste = pairs(evidence, fragmentation.WASTE_RATIO, NATIVE, GROWTH)
     torch, growth = zip(*waste, strict=True)
-    shares = [_counted(evidence, Message("workloads in which PyTorch wastes more"), waste)]
+    _counted(evidence, Message("workloads in which PyTorch wastes more"), waste)
     evidence.derive("torch", Message("PyTorch: median waste"), median, torch, "share")
     what = Message("TensorFlow with growth: median waste")
     evidence.derive("tf", what, median, growth, "share")
@@ -107,25 +88,25 @@ def _by_vector(evidence: EvidenceCollector) -> Verdict:
             "TensorFlow with growth in {worse} of {tried} workloads ({torch} against {tf} of what "
             "is reserved, medians), but growth doubles its regions."
         ),
-        _pieces(evidence, shares),
-        _spread(evidence, shares),
+        _pieces(evidence),
+        _spread(evidence),
         _expandable(evidence),
     )
-    return evidence.verdict(_ruling(shares), condition, _CAUSE)
+    # Cache that torch would release before it fails is in it: this cannot decide.
+    return evidence.verdict(Ruling.UNDECIDED, condition, _CAUSE)
 
 
-def _pieces(evidence: EvidenceCollector, shares: list[_Share]) -> Text:
+def _pieces(evidence: EvidenceCollector) -> Text:
     """Compare the largest free block with all that is free at the live peak."""
     torch, growth = (_free_at_peak(evidence, subject) for subject in (NATIVE, GROWTH))
     workloads = [workload for workload in torch if workload in growth]
     both = [(*torch[workload], *growth[workload]) for workload in workloads]
     what = Message("workloads in which PyTorch's free memory lies in smaller pieces")
-    smaller = evidence.derive("smaller", what, _in_smaller_pieces, both, "count")
+    evidence.derive("smaller", what, _in_smaller_pieces, both, "count")
     what = Message("PyTorch: largest free block over what is free, median")
     evidence.derive("torch_piece", what, _median_piece, [torch[w] for w in workloads], "share")
     what = Message("TensorFlow with growth: largest free block over what is free, median")
     evidence.derive("tf_piece", what, _median_piece, [growth[w] for w in workloads], "share")
-    shares.append(_Share(smaller, float(len(workloads))))
     return Message(
         "What is free lies in smaller pieces with PyTorch in {smaller} of {tried} (largest free "
         "block {torch_piece} of it against {tf_piece})."
@@ -158,14 +139,13 @@ def _in_smaller_pieces(sixes: Sequence[tuple[float, float, float, float, float, 
     return float(sum(_piece(*six[:3]) < _piece(*six[3:]) for six in sixes))
 
 
-def _spread(evidence: EvidenceCollector, shares: list[_Share]) -> Text:
+def _spread(evidence: EvidenceCollector) -> Text:
     """Compare what is reserved with what BFC spreads over in one region, where that was run."""
     if not evidence.rows(fragmentation.LARGEST_FREE_BYTES, subject=LIMIT):
         return ""
     triples = in_one_region(evidence, NATIVE)
     what = Message("workloads in which PyTorch reserves more than BFC spreads over in one region")
-    number = evidence.derive("spread", what, beyond_region, triples, "count")
-    shares.append(_Share(number, float(len(triples))))
+    evidence.derive("spread", what, beyond_region, triples, "count")
     return Message(
         "In one region, as by default, BFC spreads over less than PyTorch reserves in {spread} of "
         "{tried}."
@@ -181,14 +161,9 @@ def _expandable(evidence: EvidenceCollector) -> Text:
     return Message("With expandable segments PyTorch wastes {expandable}.")
 
 
-def _counted(evidence: EvidenceCollector, what: Message, rows: Sequence[tuple[Row, Row]]) -> _Share:
+def _counted(
+    evidence: EvidenceCollector, what: Message, rows: Sequence[tuple[Row, Row]]
+) -> tuple[float, float]:
     """Take in how many pairs the first is larger as evidence, and how many there are."""
-    number = evidence.derive("worse", what, larger, rows, "count")
-    return _Share(number, evidence.count("tried", Message("workloads"), rows))
-
-
-def _ruling(shares: Sequence[_Share]) -> Ruling:
-    """Return that it holds by all measures, by none, or in part."""
-    return Ruling.of(
-        all(share.clearly for share in shares), in_part=not all(share.unclearly for share in shares)
-    )
+    worse = evidence.derive("worse", what, larger, rows, "count")
+    return worse, evidence.count("tried", Message("workloads"), rows)
