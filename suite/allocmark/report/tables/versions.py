@@ -43,7 +43,7 @@ def _table(found: Versions) -> Table:
     heads: tuple[Text, ...] = (
         Message("statement"),
         Message("differs"),
-        *(Recorded(f"torch {version}") for version in columns),
+        *(Message("torch {version}", version=version) for version in columns),
     )
     about = _ABOUT.filled({"gpu": found.gpu})
     title = Message("The statements under versions of torch (emulated)")
