@@ -227,10 +227,19 @@ def test_a_phone_shows_every_picture_whole(browser: Any, address: str) -> None:
                 assert left >= 0 and right <= 390 and height >= 7
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_fault(browser: Any, address: str, scheme: str) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "language", "viewport"),
+    [
+        *(("light", "EN", DESK), ("dark", "中文", DESK)),
+        *(("light", "中文", PHONE), ("dark", "EN", PHONE)),
+    ],
+)
+def test_axe_finds_nothing(
+    browser: Any, address: str, scheme: str, language: str, viewport: dict[str, int]
+) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    with _opened(browser, address, color_scheme=scheme) as page:
+    with _opened(browser, address, color_scheme=scheme, viewport=viewport) as page:
+        page.get_by_role("button", name=language, exact=True).click()
         page.locator("#claim-pt-no-lock").evaluate("claim => claim.open = true")
         page.add_style_tag(content=LAID_OUT)
         # Three rows of a table are as good as a hundred, and looked at in a tenth of the time.
@@ -239,12 +248,10 @@ def test_axe_finds_no_serious_fault(browser: Any, address: str, scheme: str) -> 
             ".forEach(body => [...body.rows].slice(3).forEach(row => row.remove()))"
         )
         found = axe.Axe().run(page).response["violations"]
-        serious = [
-            (fault["id"], fault["nodes"][0]["html"][:200], len(fault["nodes"]))
-            for fault in found
-            if fault["impact"] in ("serious", "critical")
+        faults = [
+            (fault["id"], fault["nodes"][0]["html"][:200], len(fault["nodes"])) for fault in found
         ]
-        assert serious == []
+        assert faults == []
 
 
 def test_everything_is_reached_by_the_keyboard(browser: Any, address: str) -> None:
