@@ -33,7 +33,7 @@ from allocmark.experiments.tensorflow_policy import readings
 from allocmark.experiments.tensorflow_policy.readings import PointReading
 from allocmark.schema.device_meters import MEM_GET_INFO, NVML_DEVICE, NVML_PROCESS
 from allocmark.schema.documents import Failure
-from allocmark.schema.figure import Figure
+from allocmark.schema.figure import Axis, Figure
 from allocmark.schema.metrics.tensorflow_policy import (
     CREATED,
     EMPTIED,
@@ -63,7 +63,7 @@ from allocmark.experiments.core.launcher import launch_all
 from allocmark.experiments.tensorflow_policy.experiment import EXPERIMENT
 requests = []
 for subject, asked, rules in json.loads(sys.argv[1]):
-    request = replace(EXPERIMENT.request(subject, asked), device=asked.get("device", 0))
+    request = replace(policy.EXPERIMENT.request(subject, asked), device=asked.get("device", 0))
     faults = {"ALLOCMARK_EMULATOR_FAULTS": rules} if rules else {}
     requests.append(replace(request, environment={**request.environment, **faults}))
 told = []
@@ -521,3 +521,20 @@ def test_in_one_region_nothing_has_to_be_released(
         told = released_told[mode, one]
         assert told.one("release_failed", collection=one) == 0
         assert told.one("released_bytes", collection=one) == 0
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_a_quick_run_says_of_each_cell_of_a_full_one_that_it_is_left_out(subject: str) -> None:
+    def combined(profile: str) -> list[Figure]:
+        parameters = policy._parameters(subject, PROFILES[profile])
+        requests = [policy.EXPERIMENT.request(subject, one) for one in parameters]
+        return policy.EXPERIMENT.combine([ChildOutcome(request, 1.0) for request in requests])
+
+    def places(figures: list[Figure]) -> set[tuple[str, frozenset[tuple[str, Axis]]]]:
+        return {(figure.metric, frozenset(figure.axes.items())) for figure in figures}
+
+    quick, full = combined("quick"), combined("full")
+    assert places(quick) == places(full)
+    left_out = {f.metric for f in quick if f.reason == "left out of the quick profile"}
+    assert {"beyond_need_bytes", "steps", "past_limit_failed", "pair_failed"} <= left_out
+    assert not any(figure.reason == "left out of the quick profile" for figure in full)

@@ -17,16 +17,17 @@ from typing import Any
 
 from allocmark.allocators.base import Allocator
 from allocmark.allocators.tensorflow_gpu import GREEDY, GROWTH, LIMIT, MODES
-from allocmark.experiments.core.experiment import Profile, refuse_missing
+from allocmark.experiments.core.experiment import PROFILES, Profile, refuse_missing
 from allocmark.experiments.core.parts import ExperimentOfParts
-from allocmark.experiments.core.request import Request
+from allocmark.experiments.core.request import ChildOutcome, Request
 from allocmark.experiments.shared.framework_programs import OTHER_WAYS, SUBJECTS, framework_of
 from allocmark.experiments.tensorflow_policy.limits import COMBINATIONS, Combined, Virtual
 from allocmark.experiments.tensorflow_policy.pairs import Pairs
-from allocmark.experiments.tensorflow_policy.points import Points
+from allocmark.experiments.tensorflow_policy.points import NOT_QUICK, Points
 from allocmark.experiments.tensorflow_policy.release import Release
 from allocmark.experiments.tensorflow_policy.steps import Cold, Steps, WithoutRetry
 from allocmark.machine.frameworks import why_absent
+from allocmark.schema.figure import Figure
 from allocmark.schema.metrics import tensorflow_policy as metrics
 
 _COLD_FULL, _COLD_QUICK = 6, 3
@@ -57,6 +58,21 @@ class TensorFlowPolicy(ExperimentOfParts):
         """Return the processes. Raises `NotMeasurableError` where the framework is missing."""
         refuse_missing(framework_of(subject))
         return [self.request(subject, parameters) for parameters in _parameters(subject, profile)]
+
+    def combine(self, outcomes: Sequence[ChildOutcome]) -> list[Figure]:
+        """Return the figures, of a quick run with the other cells of a full one, which say so."""
+        figures = super().combine(outcomes)
+        quick = next((o.request for o in outcomes if o.request.parameters.get("quick")), None)
+        if quick is None:
+            return figures
+        known = {(figure.metric, frozenset(figure.axes.items())) for figure in figures}
+        for parameters in _parameters(quick.subject, PROFILES["full"]):
+            for axes, left_out in self._part(quick.subject, parameters).cells():
+                for metric in left_out:
+                    if (metric.name, frozenset(axes.items())) not in known:
+                        known.add((metric.name, frozenset(axes.items())))
+                        figures.append(metric.missing(NOT_QUICK, axes))
+        return figures
 
 
 def _parameters(subject: str, profile: Profile) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ _COUNTER_METER = "framework counters"
 _NOT_KEPT = "TensorFlow's public API does not tell it"
 _MORE = "more is in use than at the live peak"
 _ONE_GPU = "there is one GPU here"
-_NOT_QUICK = "left out of the quick profile"
+NOT_QUICK = "left out of the quick profile"
 
 
 class Points(PolicyPart):
@@ -53,7 +53,7 @@ class Points(PolicyPart):
         worker, *others = self._workers
         watch = Watch(self.device)
         left_out = (metrics.AFTER_5_S,) if self.parameters["quick"] else ()
-        readings: dict[str, PointReading | str] = dict.fromkeys(left_out, _NOT_QUICK)
+        readings: dict[str, PointReading | str] = dict.fromkeys(left_out, NOT_QUICK)
         try:
             with recorder.stage("points"):
                 for point, reading in walk(
