@@ -63,7 +63,7 @@ from allocmark.experiments.core.launcher import launch_all
 from allocmark.experiments.tensorflow_policy.experiment import EXPERIMENT
 requests = []
 for subject, asked, rules in json.loads(sys.argv[1]):
-    request = replace(policy.EXPERIMENT.request(subject, asked), device=asked.get("device", 0))
+    request = replace(EXPERIMENT.request(subject, asked), device=asked.get("device", 0))
     faults = {"ALLOCMARK_EMULATOR_FAULTS": rules} if rules else {}
     requests.append(replace(request, environment={**request.environment, **faults}))
 told = []
