@@ -57,8 +57,9 @@ def tables(panel: Panel, judged: Sequence[Judgement]) -> list[Table]:
 
 def on_little(judged: Sequence[Judgement]) -> Text:
     """Return the sentence on how many verdicts have limited evidence; none where none has."""
-    given = sum(one.basis is not None for one in judged)
-    few = sum(one.caution is not None for one in judged)
+    counted = [one for one in judged if not one.claim.composite]
+    given = sum(one.basis is not None for one in counted)
+    few = sum(one.caution is not None for one in counted)
     if not few:
         return ""
     return Message(
