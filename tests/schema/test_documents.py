@@ -295,7 +295,7 @@ def test_a_number_that_is_none_is_a_damaged_file(tmp_path: Path, number: str) ->
         (errno.ENOENT, "is not there any more: measure again"),
     ],
 )
-@pytest.mark.parametrize("call", ["open", "exists"])
+@pytest.mark.parametrize("call", ["read_bytes", "exists"])
 def test_what_cannot_be_read_is_not_called_damaged(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, call: str, number: int, sentence: str
 ) -> None:

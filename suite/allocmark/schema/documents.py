@@ -208,8 +208,7 @@ def _content(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():  # To open a pipe would wait for a writer.
             raise UnreadableDocumentError(f"{path} is not a file: move it out of the results")
-        with path.open("rb") as stream:
-            return stream.read(_LARGEST_BYTES + 1)  # Cut off where it is longer.
+        return path.read_bytes()
     except FileNotFoundError as error:
         raise DocumentError(f"{path} is not there any more: measure again") from error
     except OSError as error:
