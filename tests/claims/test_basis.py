@@ -89,8 +89,9 @@ def test_a_verdict_on_little_says_so_in_its_place_and_on_the_first_screen(tmp_pa
     for made in (published(), _of_claims(tmp_path)):
         hero, _, rest = made.html.partition('<section class=part id="')
         judged = {one.claim.id: one for one in made.part.judged}
-        few = [one for one in judged.values() if one.caution]
-        counted = f"{len(few)} of {sum(one.basis is not None for one in judged.values())} verdicts"
+        own = [one for one in judged.values() if not one.claim.composite]
+        few = [one for one in own if one.caution]
+        counted = f"{len(few)} of {sum(one.basis is not None for one in own)} verdicts"
         assert counted in hero and few
         for one in made.part.judged:
             said = rest.partition(f'id="claim-{one.claim.id}"')[2].partition("</details>")[0]

@@ -85,7 +85,7 @@ def test_the_table_shows_what_the_second_process_got() -> None:
     tables = [table for section in part.sections for table in section.tables]
     modes = next(table for table in tables if table.id == "document-modes")
     row = next(row for row in modes.rows if str(row[0].text) == "two models, greedy")
-    assert row[2].value == 820 * MIB
+    assert row[3].value == 820 * MIB
 
 
 def test_the_calls_that_create_a_context_are_those_of_the_record() -> None:
