@@ -28,6 +28,7 @@ INSIDE = {
     *("experiments/child.py", "experiments/shared/ballast.py", "experiments/context/processes.py"),
     *("experiments/tensorflow_policy/worker.py", "tools/recording_process.py"),
     *("experiments/preloading.py", "tools/accuracy/program_process.py"),
+    *("check/driver_part.py", "check/peer_part.py", "check/torch_part.py"),
 }
 """What allocmark alone starts: its parent says what a person is told."""
 TOLD = "allocmark: stopped by Ctrl-C: give the same command again\n"
