@@ -34,7 +34,7 @@ def _torch(evidence: EvidenceCollector) -> Verdict:
     what = Message("reserved over live bytes")
     over = evidence.derive("over", what, ratio, [(reserved, live)])
     rows = evidence.required_rows(fragmentation.HIT_SHARE, subject=NATIVE)
-    what = Message("requests served from the cache")
+    what = Message("requests served from the cache, median of workloads")
     hits = evidence.derive("hits", what, median, rows, "share")
     on_demand = before == 0 and over < _ON_DEMAND
     reused = hits > _HALF

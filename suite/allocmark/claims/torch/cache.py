@@ -29,7 +29,7 @@ def _cache(evidence: EvidenceCollector) -> Verdict:
         "reserved", what, shown(evidence, pressure.RESERVED, pressure.ALL_FREED)
     )
     hits = evidence.required_rows(fragmentation.HIT_SHARE, subject=NATIVE)
-    what = Message("requests served from the cache")
+    what = Message("requests served from the cache, median of workloads")
     usual = evidence.derive("hits", what, median, hits, "share")
     least = evidence.derive("least", Message("the fewest in a workload"), min, hits, "share")
     reused = reserved > 0 and usual > 0

@@ -82,7 +82,11 @@ TABLES = (
         Message("Context and a kernel under device limits"),
         (WHO, Key("limit"), Key("limit_bytes", Message("set to"), size)),
         METER,
-        about=Message("Stack is bytes for each thread; default is the untouched context."),
+        about=Message(
+            "Stack is bytes for each thread; default: no limit was changed. Each context has run a "
+            "kernel with device functions (malloc, printf): the first kernel of the stages calls "
+            "none, and holds less."
+        ),
         span=_DISAGREEMENT,
     ),
     TableSpec(
