@@ -439,7 +439,7 @@ LEADING = {
     *("several_gpus-mode_bytes", "several_gpus-stray_bytes", "several_gpus-peer-times"),
     *("replay_agreement-peaks-off", "replay_agreement-capacity-tried", "replay_agreement-off"),
     *("rule-scores", "request_path-copy_ns", "request_path-crafted_calls"),
-    "tensorflow_policy-release",
+    *("tensorflow_policy-release", "torch-versions"),
 }
 """Tables of what was measured that answer their section's question: the others are folded."""
 

@@ -101,7 +101,7 @@ def _launch(request: Request, start: Start) -> ChildOutcome:
         ("aborts", "ended by SIGABRT"),
         ("exits", "exit code 1: gave up"),
         ("raises", "RuntimeError: no luck today"),
-        ("names", "RuntimeError: no file \ufffd"),
+        ("names", "RuntimeError: no file <U+DCFF>"),
     ],
 )
 def test_the_reason_says_how_a_child_ended(
